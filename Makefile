@@ -1,0 +1,40 @@
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/pip install --quiet --constraint constraints.txt
+
+.PHONY: setup demo test lint format bench clean
+
+help:  ## this list
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
+
+# torch first and exactly, so that nothing else brings a CUDA build; torchvision, which only timm wants, without its own torch.
+$(VENV)/ready: pyproject.toml constraints.txt Makefile
+	$(PYTHON) -m venv $(VENV)
+	$(PIP) torch
+	$(PIP) --no-deps torchvision
+	$(PIP) --editable '.[hub,dev,peers]'
+	@touch $@
+
+setup: $(VENV)/ready  ## make .venv with the package, its tools and the peers
+
+demo: setup  ## show what the package does
+	$(BIN)/vitreous demo
+
+test: setup  ## run every test
+	$(BIN)/python -m pytest
+
+lint: setup  ## style, formatting and types
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+
+format: setup  ## put the code into shape
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+
+bench: setup  ## compare speed with timm, transformers and vit-pytorch
+	$(BIN)/python -m benchmarks.model_speed
+
+clean:  ## remove .venv and caches
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,110 @@
+"""The command line: help that teaches without torch, mistakes in one line with exit code 2."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import vitreous as vt
+from vitreous.cli import COMMANDS, main
+
+
+def fails(capsys: pytest.CaptureFixture[str], *args: str) -> str:
+    with pytest.raises(SystemExit) as end:
+        main(args)
+    assert end.value.code == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("vitreous: error: ")
+    assert err.count("\n") == 1
+    return err
+
+
+def python(code: str) -> str:
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+
+
+@pytest.mark.parametrize("command", [[], *([name] for name in COMMANDS)])
+def test_help_loads_neither_torch_nor_numpy(command: list[str]) -> None:
+    out = python(
+        f"""
+import sys
+from vitreous.cli import main
+try:
+    main({[*command, "--help"]!r})
+except SystemExit as end:
+    assert not end.code
+print([name for name in ("torch", "numpy") if name in sys.modules])
+"""
+    )
+    assert out.splitlines()[-1] == "[]"
+    assert "usage: vitreous" in out
+
+
+def test_importing_the_package_loads_torch_only_when_needed() -> None:
+    code = "import sys, vitreous as vt; print('torch' in sys.modules); vt.ViT; print('torch' in sys.modules)"
+    assert python(code).split() == ["False", "True"]
+
+
+def test_every_public_name_exists() -> None:
+    assert all(getattr(vt, name) is not None for name in vt.__all__)
+    assert dir(vt) == sorted(vt.__all__)
+    with pytest.raises(AttributeError, match="no attribute 'Vit'"):
+        vt.Vit  # noqa: B018
+
+
+def test_no_command_shows_the_help(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as end:
+        main([])
+    assert not end.value.code
+    assert "Vision Transformers for scientific data" in capsys.readouterr().out
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    main(["--version"])
+    assert capsys.readouterr().out == f"vitreous {vt.__version__}\n"
+
+
+def test_models_prints_parameters_and_flops(capsys: pytest.CaptureFixture[str]) -> None:
+    main(["models"])
+    out = capsys.readouterr().out
+    assert all(name in out for name in vt.list_models())
+    assert "86,567,656" in out
+    assert "35.13" in out  # 2 × 17.56 G multiply-adds, ViT-B/16
+
+
+def test_models_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+    main(["models", "vit_spectrum*", "--json"])
+    found = json.loads(capsys.readouterr().out)
+    assert found["vit_spectrum_4500"]["input"] == [1, 4500]
+    assert found["vit_spectrum_4500"]["parameters"] == 234_246
+
+
+def test_summary_of_a_name_and_of_a_folder(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    main(["summary", "vit_spectrum_4500"])
+    assert "head, 64 → 64 → 6" in capsys.readouterr().out
+    vt.save_model(vt.create_model("vit_micro_patch2_8", depth=1, bias="relative", pool="flatten"), tmp_path)
+    main(["summary", str(tmp_path)])
+    out = capsys.readouterr().out
+    assert "bias, relative" in out
+    assert "head, 1024 → 10" in out
+
+
+def test_mistakes_are_one_line(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert "Unrecognized options: modls" in fails(capsys, "modls")
+    assert "--jsn" in fails(capsys, "models", "--jsn")
+    assert "no name fits 'zzz*'" in fails(capsys, "models", "zzz*")
+    assert "MODEL" in fails(capsys, "summary")
+    assert "did you mean vit_base_patch16_224" in fails(capsys, "summary", "vit_base_patch16_22")
+    assert "config.json: cannot be read" in fails(capsys, "summary", str(tmp_path))
+
+
+def test_demo_shows_table_summary_and_both_forwards(capsys: pytest.CaptureFixture[str]) -> None:
+    main(["demo"])
+    out = capsys.readouterr().out
+    assert "vit_huge_patch14_224" in out
+    assert "(B, 451, 64)" in out
+    assert "a spectrum of 4500 points" in out
+    assert "an image of 28×28 pixels" in out

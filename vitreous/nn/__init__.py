@@ -1,0 +1,32 @@
+"""The model: one idea a file."""
+
+from vitreous.nn.attention import Attention
+from vitreous.nn.block import MLP, NORMS, Block
+from vitreous.nn.config import ViTConfig
+from vitreous.nn.head import POOLS
+from vitreous.nn.position import GridPosition, RelativeBias, SetPosition, resample, sinusoidal
+from vitreous.nn.record import Record, record
+from vitreous.nn.score import SCORES
+from vitreous.nn.tokens import PatchTokenizer, SetTokenizer, Tokens
+from vitreous.nn.vit import ViT
+
+__all__ = [
+    "MLP",
+    "NORMS",
+    "POOLS",
+    "SCORES",
+    "Attention",
+    "Block",
+    "GridPosition",
+    "PatchTokenizer",
+    "Record",
+    "RelativeBias",
+    "SetPosition",
+    "SetTokenizer",
+    "Tokens",
+    "ViT",
+    "ViTConfig",
+    "record",
+    "resample",
+    "sinusoidal",
+]

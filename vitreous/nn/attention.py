@@ -1,0 +1,108 @@
+"""Multi-head attention (S2.3): self or cross, any score of S2.2, masks and additive biases (S4.1, S2.10).
+
+The fast path never holds the N × N weights; the recorded path computes them in the open and agrees with it.
+"""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from vitreous.errors import InputError, check_choice
+from vitreous.nn.record import Sink, keep
+from vitreous.nn.score import SCORES, Dot, logits
+
+
+class Attention(nn.Module):
+    """`concat(head_1 … head_h) W_O` with `head_i = softmax(score(Q_i, K_i) + bias) V_i`.
+
+    Args:
+        dim: width of the tokens, split equally over the heads.
+        heads: number of heads.
+        score: one of `SCORES`.
+        keys: the most keys there can be; needed by the score `location` only.
+        qk_norm: layer norm on each head's queries and keys before they are scored.
+        dropout: dropout on the attention weights.
+    """
+
+    def __init__(
+        self,
+        dim: int,
+        heads: int,
+        score: str = "scaled_dot",
+        keys: int = 0,
+        qk_norm: bool = False,
+        dropout: float = 0.0,
+        eps: float = 1e-6,
+    ) -> None:
+        super().__init__()
+        check_choice("score", score, SCORES)
+        if dim % heads:
+            raise InputError(f"heads: {heads} heads do not divide the width {dim}")
+        if score == "location" and not keys:
+            raise InputError("keys: the score 'location' must be told the largest number of keys")
+        d = dim // heads
+        self.heads, self.dropout = heads, dropout
+        self.qkv = nn.Linear(dim, 3 * dim)
+        self.project = nn.Linear(dim, dim)
+        self.query_norm = nn.LayerNorm(d, eps) if qk_norm else nn.Identity()
+        self.key_norm = nn.LayerNorm(d, eps) if qk_norm else nn.Identity()
+        self._score = SCORES[score].function
+        self.score = nn.ParameterDict(SCORES[score].weights(heads, d, keys))
+
+    def forward(
+        self,
+        x: Tensor,
+        context: Tensor | None = None,
+        mask: Tensor | None = None,
+        bias: Tensor | None = None,
+        seen: Sink = None,
+    ) -> Tensor:
+        """Attend from `x` `(B, N, D)` to `context` `(B, M, D)`, or to `x` itself.
+
+        Args:
+            mask: True where a key may be attended to, broadcastable to `(B, heads, N, M)`.
+            bias: added to the logits, broadcastable to `(B, heads, N, M)`.
+            seen: where to keep the attention weights; None for the fast path.
+        """
+        q, k, v = self._split(x, context)
+        scored = self._score(self.query_norm(q), self.key_norm(k), self.score)
+        dropout = self.dropout if self.training else 0.0
+        if isinstance(scored, Dot) and seen is None:
+            mixed = F.scaled_dot_product_attention(
+                scored.q, scored.k, v, attn_mask=_additive_mask(mask, bias, v), dropout_p=dropout, scale=scored.scale
+            )
+        else:
+            weights = keep(seen, "weights", _softmax(logits(scored), mask, bias))
+            mixed = F.dropout(weights, dropout, training=self.training) @ v
+        out: Tensor = self.project(mixed.transpose(1, 2).flatten(2))  # (B, heads, N, d) -> (B, N, D)
+        return out
+
+    def _split(self, x: Tensor, context: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+        """Queries of `x`, keys and values of the context: `(B, N, D) -> (B, heads, N, D / heads)` each."""
+        if context is None:
+            q, k, v = self.qkv(x).unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4).unbind(0)
+            return q, k, v
+        dim = x.shape[-1]
+        weight, bias = self.qkv.weight, self.qkv.bias
+        q = F.linear(x, weight[:dim], bias[:dim]).unflatten(-1, (self.heads, -1)).transpose(1, 2)
+        kv = F.linear(context, weight[dim:], bias[dim:])
+        k, v = kv.unflatten(-1, (2, self.heads, -1)).permute(2, 0, 3, 1, 4).unbind(0)
+        return q, k, v
+
+
+def _additive_mask(mask: Tensor | None, bias: Tensor | None, like: Tensor) -> Tensor | None:
+    """Mask and bias as the one tensor that fused attention takes."""
+    if bias is None:
+        return mask
+    bias = bias.to(like.dtype)
+    return bias if mask is None else bias.masked_fill(~mask, float("-inf"))
+
+
+def _softmax(scores: Tensor, mask: Tensor | None, bias: Tensor | None) -> Tensor:
+    """Softmax over the keys; a query that may attend to nothing gets weights of zero, as fused attention does."""
+    if bias is not None:
+        scores = scores + bias
+    if mask is None:
+        return scores.softmax(dim=-1)
+    weights = scores.masked_fill(~mask, float("-inf")).softmax(dim=-1)
+    return torch.where(mask.any(-1, keepdim=True), weights, 0.0)

@@ -1,0 +1,110 @@
+"""The transformer block in the three placements of its norm: pre (S4.3, S3.1), post (S1.2) and branch (S4.2)."""
+
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from vitreous.errors import check_choice
+from vitreous.nn.attention import Attention
+from vitreous.nn.record import Sink, keep
+
+Map = Callable[[Tensor], Tensor]
+
+# x: tokens; f: attention or MLP; norm: layer norm; scale: layer scale and stochastic depth of the branch.
+NORMS: dict[str, Callable[[Tensor, Map, Map, Map], Tensor]] = {
+    "pre": lambda x, f, norm, scale: x + scale(f(norm(x))),  # S4.3
+    "post": lambda x, f, norm, scale: norm(x + scale(f(x))),  # S1.2
+    "branch": lambda x, f, norm, scale: x + scale(norm(f(x))),  # S4.2
+}
+
+
+class MLP(nn.Module):
+    """Linear layers of the given widths with GELU between them (S1.1; several hidden layers as in S3.3)."""
+
+    def __init__(self, widths: Sequence[int], dropout: float = 0.0) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(a, b) for a, b in pairwise(widths))
+        self.dropout = dropout
+
+    def forward(self, x: Tensor) -> Tensor:
+        last = len(self.layers) - 1
+        for i, layer in enumerate(self.layers):
+            x = layer(x)
+            if i < last:
+                x = F.dropout(F.gelu(x), self.dropout, training=self.training)
+        return x
+
+
+class Branch(nn.Module):
+    """What a residual branch passes through before it is added: layer scale, dropout, stochastic depth."""
+
+    def __init__(self, dim: int, layer_scale: float, dropout: float, drop_path: float) -> None:
+        super().__init__()
+        self.scale = nn.Parameter(torch.full((dim,), layer_scale)) if layer_scale else None
+        self.dropout, self.drop_path = dropout, drop_path
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.dropout:
+            x = F.dropout(x, self.dropout, training=self.training)
+        if self.scale is not None:
+            x = x * self.scale
+        if self.drop_path and self.training:  # drops the branch for whole samples
+            keep = torch.rand(x.shape[0], 1, 1, device=x.device) >= self.drop_path
+            x = x * (keep / (1 - self.drop_path)).to(x.dtype)
+        return x
+
+
+class Block(nn.Module):
+    """Attention, then an MLP, each on a residual branch.
+
+    Args:
+        attention: mixes the tokens.
+        hidden: widths of the MLP's hidden layers.
+        norm: where the layer norm stands, one of `NORMS`.
+        dropout: on the MLP's hidden layers and on both branches' outputs.
+        drop_path: probability of skipping a branch for a sample in training.
+        layer_scale: initial value of a trainable per-channel factor on each branch; 0 for none.
+    """
+
+    def __init__(
+        self,
+        dim: int,
+        attention: Attention,
+        hidden: Sequence[int],
+        norm: str = "pre",
+        dropout: float = 0.0,
+        drop_path: float = 0.0,
+        layer_scale: float = 0.0,
+        eps: float = 1e-6,
+    ) -> None:
+        super().__init__()
+        check_choice("norm", norm, NORMS)
+        self._residual = NORMS[norm]
+        self.attention_norm = nn.LayerNorm(dim, eps)
+        self.attention = attention
+        self.attention_branch = Branch(dim, layer_scale, dropout, drop_path)
+        self.mlp_norm = nn.LayerNorm(dim, eps)
+        self.mlp = MLP((dim, *hidden, dim), dropout)
+        self.mlp_branch = Branch(dim, layer_scale, dropout, drop_path)
+
+    def forward(
+        self,
+        x: Tensor,
+        mask: Tensor | None = None,
+        bias: Tensor | None = None,
+        seen: Sink = None,
+    ) -> Tensor:
+        """`(B, N, D) -> (B, N, D)`; `seen` keeps `weights`, `attention`, `mlp` and `out` of this block."""
+
+        def attend(z: Tensor) -> Tensor:
+            return keep(seen, "attention", self.attention(z, mask=mask, bias=bias, seen=seen))
+
+        def feed(z: Tensor) -> Tensor:
+            return keep(seen, "mlp", self.mlp(z))
+
+        x = self._residual(x, attend, self.attention_norm, self.attention_branch)
+        x = self._residual(x, feed, self.mlp_norm, self.mlp_branch)
+        return keep(seen, "out", x)

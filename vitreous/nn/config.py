@@ -1,0 +1,203 @@
+"""`ViTConfig`: every choice that makes a model, checked when it is made."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+from vitreous.errors import InputError, check_choice
+from vitreous.nn.block import NORMS
+from vitreous.nn.head import POOLS
+from vitreous.nn.position import BIASES, POSITIONS
+from vitreous.nn.score import SCORES
+from vitreous.nn.tokens import TOKENIZERS
+
+
+@dataclass(frozen=True)
+class ViTConfig:
+    """A Vision Transformer for signals of one, two or three dimensions, or for sets.
+
+    The rank of `input` decides: `(1, 4500)` is a spectrum, `(3, 224, 224)` an image, `(C, T, H, W)` a volume.
+
+    >>> ViTConfig(input=(1, 4500), patch=(10,), out=6, dim=64, depth=4, heads=4, head=(64,)).grid
+    (4500,)
+    """
+
+    input: tuple[int, ...]
+    """Channels, then samples along each axis; for sets: features, then the largest number of elements."""
+    patch: tuple[int, ...] = ()
+    """Samples of a patch along each axis; one number serves all axes. Not used for sets."""
+    out: int = 0
+    """Outputs; 0 returns the pooled features."""
+    dim: int = 192
+    """Width of the tokens."""
+    depth: int = 12
+    """Number of blocks."""
+    heads: int = 3
+    """Attention heads; they share the width equally."""
+    mlp: tuple[float, ...] = (4.0,)
+    """Hidden layers of each block's MLP, as multiples of the width."""
+    head: tuple[int, ...] = ()
+    """Widths of the head's hidden layers; none makes it linear."""
+
+    tokens: str = "patch"
+    """Where tokens come from: patch | set."""
+    axes: int = 0
+    """For sets: the number of coordinates of an element."""
+    stride: tuple[int, ...] = ()
+    """Samples between neighbouring patches, if not the patch itself; smaller makes them overlap."""
+    stem: tuple[int, ...] = ()
+    """Widths of convolutions before the patches; each halves the grid."""
+    embed_norm: bool = False
+    """Layer norm after the patch projection (S4.4)."""
+    origin: tuple[float, ...] = ()
+    """Coordinate of the first sample along each axis, in the input's units; 0 if not given."""
+    spacing: tuple[float, ...] = ()
+    """Step between samples along each axis, in the input's units; 1 if not given. For sets: one position step."""
+    cls: bool = True
+    """Prepend a class token."""
+    registers: int = 0
+    """Register tokens, prepended after the class token and never pooled."""
+
+    position: str = "learned"
+    """learned (S0.4) | sinusoidal (S1.3) | none."""
+    bias: str = "none"
+    """none | relative: a trainable bias per displacement and head on the attention logits (S4.1)."""
+    score: str = "scaled_dot"
+    """scaled_dot | dot | cosine | general | additive | location (S2.2)."""
+    norm: str = "pre"
+    """pre (S4.3) | post (S1.2) | branch (S4.2)."""
+    pool: str = "cls"
+    """cls | mean | attention | flatten."""
+
+    qk_norm: bool = False
+    """Layer norm on queries and keys."""
+    layer_scale: float = 0.0
+    """Initial value of a trainable factor per channel on each branch; 0 for none."""
+    dropout: float = 0.0
+    """Dropout on the embedded tokens, in the MLPs and on the branches."""
+    attention_dropout: float = 0.0
+    """Dropout on the attention weights."""
+    drop_path: float = 0.0
+    """Stochastic depth: probability of skipping a branch, growing linearly to this value at the last block."""
+    eps: float = 1e-6
+    """Added to the variance in layer norms."""
+
+    @property
+    def grid(self) -> tuple[int, ...]:
+        """Samples along each axis."""
+        return self.input[1:]
+
+    @property
+    def prefix(self) -> int:
+        """Tokens before those of the data: class token and registers."""
+        return int(self.cls) + self.registers
+
+    def __post_init__(self) -> None:
+        for name in ("input", "patch", "mlp", "head", "stride", "stem", "origin", "spacing"):
+            self._set(name, _as_tuple(name, getattr(self, name)))
+        for name, table in _TABLES.items():
+            check_choice(name, getattr(self, name), table)
+        for name in ("out", "dim", "depth", "heads", "axes", "registers"):
+            _check_int(name, getattr(self, name), least=1 if name in ("dim", "depth", "heads") else 0)
+        for name in ("dropout", "attention_dropout", "drop_path"):
+            if not 0 <= getattr(self, name) < 1:
+                raise InputError(f"{name}: found {getattr(self, name)}, expected a probability from 0 to below 1")
+        if len(self.input) < 2:
+            raise InputError(f"input: found {self.input}, expected channels and then samples along each axis")
+        for name in ("input", "patch", "head", "stride", "stem"):
+            for number in getattr(self, name):
+                _check_int(name, number, least=1)
+        if self.dim % self.heads:
+            raise InputError(f"heads: {self.heads} heads do not divide the width dim = {self.dim}")
+        if self.pool == "cls" and not self.cls:
+            raise InputError("pool: 'cls' needs the class token, but cls is False")
+        (self._check_set if self.tokens == "set" else self._check_patches)()
+
+    def _check_patches(self) -> None:
+        rank = len(self.grid)
+        if rank > 3:
+            raise InputError(f"input: found {rank} axes after the channels in {self.input}, expected 1, 2 or 3")
+        if self.axes:
+            raise InputError("axes: only sets are told their number of coordinates; a grid has its own")
+        self._spread("patch", rank)
+        self._set("stride", self.stride or self.patch)
+        self._spread("stride", rank)
+        self._check_scales(rank)
+        for p, s, g in zip(self.patch, self.stride, self.grid, strict=True):
+            if p > g:
+                raise InputError(f"patch: {self.patch} is larger than the grid {self.grid}")
+            if s > p:
+                raise InputError(f"stride: {self.stride} is larger than the patch {self.patch} and would skip samples")
+            if p % 2 ** len(self.stem) or s % 2 ** len(self.stem):
+                raise InputError(
+                    f"stem: {len(self.stem)} halvings need patch {self.patch} and stride {self.stride} "
+                    f"to be multiples of {2 ** len(self.stem)}"
+                )
+
+    def _check_set(self) -> None:
+        if len(self.input) != 2:
+            raise InputError(f"input: found {self.input}, a set expects (features, largest number of elements)")
+        for name in ("patch", "stride", "stem", "origin"):
+            if getattr(self, name):
+                raise InputError(f"{name}: found {getattr(self, name)}, but sets are not cut into patches")
+        if self.position != "none" and not self.axes:
+            raise InputError(f"axes: position {self.position!r} needs the number of coordinates, or position='none'")
+        if self.bias != "none":
+            raise InputError("bias: 'relative' counts steps on a grid; give a set's biases to forward as pairwise=")
+        if self.pool == "flatten":
+            raise InputError("pool: 'flatten' needs a fixed order of tokens, which a set does not have")
+        self._check_scales(self.axes)
+
+    def _spread(self, name: str, rank: int) -> None:
+        """One number stands for every axis; otherwise there is one for each."""
+        value = getattr(self, name)
+        if len(value) == 1:
+            self._set(name, value * rank)
+        elif len(value) != rank:
+            raise InputError(f"{name}: found {value}, expected one number for each axis of input {self.input}")
+
+    def _check_scales(self, rank: int) -> None:
+        for name in ("origin", "spacing"):
+            if getattr(self, name):
+                self._spread(name, rank)
+        if any(step <= 0 for step in self.spacing):
+            raise InputError(f"spacing: found {self.spacing}, expected steps above 0")
+
+    def _set(self, name: str, value: object) -> None:
+        object.__setattr__(self, name, value)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, ready for JSON."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> "ViTConfig":
+        """The inverse of `to_dict`; a key that is no field is an error."""
+        names = [field.name for field in fields(cls)]
+        for key in values:
+            check_choice("config", key, names)
+        return cls(**values)
+
+
+_TABLES = {
+    "tokens": tuple(TOKENIZERS),
+    "position": POSITIONS,
+    "bias": BIASES,
+    "score": tuple(SCORES),
+    "norm": tuple(NORMS),
+    "pool": tuple(POOLS),
+}
+
+
+def _as_tuple(name: str, value: Any) -> tuple[Any, ...]:
+    if isinstance(value, int | float):
+        return (value,)
+    try:
+        return tuple(value)
+    except TypeError:
+        raise InputError(f"{name}: found {value!r}, expected a number or a sequence of numbers") from None
+
+
+def _check_int(name: str, value: object, least: int) -> None:
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        raise InputError(f"{name}: found {value!r}, expected a whole number of at least {least}")

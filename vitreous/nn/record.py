@@ -1,0 +1,105 @@
+"""`record`: run the same forward and keep its attention weights and named intermediates."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+
+from torch import Tensor, nn
+
+from vitreous.errors import InputError
+
+Sink = dict[str, Tensor] | None
+"""Where a part puts what it is asked to keep; None on the fast path."""
+
+
+def keep(sink: Sink, name: str, value: Tensor) -> Tensor:
+    """Put `value` in the sink, if there is one, and hand it on."""
+    if sink is not None:
+        sink[name] = value
+    return value
+
+
+class Record(Mapping[str, Tensor]):
+    """What the last forward inside `record` left: a mapping from names to tensors.
+
+    Names are `tokens`, `coords`, `mask`, `embedded`, `normed`, `pooled`, `out`, and for each recorded layer i
+    `blocks.i.weights`, `blocks.i.attention`, `blocks.i.mlp`, `blocks.i.out`; attention pooling adds `pool.weights`.
+    """
+
+    def __init__(self, layers: Iterable[int]) -> None:
+        self.layers = tuple(layers)
+        self.model: dict[str, Tensor] = {}
+        self.pool: dict[str, Tensor] = {}
+        self.blocks: dict[int, dict[str, Tensor]] = {i: {} for i in self.layers}
+
+    def start(self) -> dict[str, Tensor]:
+        """Forget the last forward; the model's own intermediates go into what this returns."""
+        for kept in (self.model, self.pool, *self.blocks.values()):
+            kept.clear()
+        return self.model
+
+    @property
+    def attention(self) -> dict[int, Tensor]:
+        """Attention weights `(B, heads, N_query, N_key)` of each recorded layer."""
+        return {i: kept["weights"] for i, kept in self.blocks.items() if "weights" in kept}
+
+    def _flat(self) -> dict[str, Tensor]:
+        flat = dict(self.model)
+        flat |= {f"pool.{name}": value for name, value in self.pool.items()}
+        for i, kept in self.blocks.items():
+            flat |= {f"blocks.{i}.{name}": value for name, value in kept.items()}
+        return flat
+
+    def __getitem__(self, name: str) -> Tensor:
+        flat = self._flat()
+        if name not in flat:
+            raise KeyError(f"{name!r} was not recorded; recorded: {', '.join(flat) or 'nothing yet'}")
+        return flat[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._flat())
+
+    def __len__(self) -> int:
+        return len(self._flat())
+
+
+class Recordable(nn.Module):
+    """A model whose forward fills `self.recording` when `record` has set it."""
+
+    recording: Record | None = None
+    blocks: nn.ModuleList
+
+
+@contextmanager
+def record(model: nn.Module, layers: Iterable[int] | None = None) -> Iterator[Record]:
+    """Keep attention weights and named intermediates of every forward inside the `with` block.
+
+    The output is the same as without recording. Weights are `(B, heads, N, N)` a layer, so name only the
+    `layers` you need (negative ones count from the end) when the input is long; None records all of them.
+    What is kept takes part in autograd as usual; run under `torch.no_grad()` where no gradient is wanted.
+
+    >>> import torch, vitreous as vt
+    >>> model = vt.create_model("vit_spectrum_4500")
+    >>> with torch.no_grad(), vt.record(model, layers=[-1]) as seen:
+    ...     out = model(torch.rand(2, 1, 4500))
+    >>> seen.attention[3].shape
+    torch.Size([2, 4, 451, 451])
+    """
+    inner = getattr(model, "_orig_mod", model)  # what torch.compile wrapped
+    if not isinstance(inner, Recordable):
+        raise InputError(f"record: {type(inner).__name__} has no attention to record")
+    seen = Record(_layers(layers, len(inner.blocks)))
+    before, inner.recording = inner.recording, seen
+    try:
+        yield seen
+    finally:
+        inner.recording = before
+
+
+def _layers(asked: Iterable[int] | None, depth: int) -> list[int]:
+    if asked is None:
+        return list(range(depth))
+    asked = list(asked)
+    for i in asked:
+        if not -depth <= i < depth:
+            raise InputError(f"layers: layer {i} does not exist; the model has layers 0 to {depth - 1}")
+    return sorted({i % depth for i in asked})

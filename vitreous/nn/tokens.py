@@ -1,0 +1,196 @@
+"""From the input to tokens: patches of 1-, 2- and 3-D grids (S0.2, S3.2), and the elements of a set.
+
+A tokenizer returns tokens `(B, N, D)`, a mask `(B, N)` or None (True: there is data), and coordinates
+`(N, k)` or `(B, N, k)` in the input's own units. `steps` turns coordinates into steps between tokens.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from vitreous.errors import InputError
+
+_CONV = {1: nn.Conv1d, 2: nn.Conv2d, 3: nn.Conv3d}
+
+
+class Tokens(NamedTuple):
+    """What every tokenizer returns."""
+
+    values: Tensor
+    mask: Tensor | None
+    coords: Tensor
+
+
+class PatchTokenizer(nn.Module):
+    """Cut a grid into patches and project each one linearly; a convolution with kernel = patch does the same (S3.2).
+
+    A grid that the patches do not cover exactly is padded with zeros at its end. Padding counts as missing data,
+    like the samples a mask marks False: a token with no sample left is masked, one with some is kept.
+
+    Args:
+        grid: samples along each axis.
+        channels: channels of the input.
+        patch, stride: samples along each axis; a stride below the patch makes patches overlap.
+        stem: widths of stride-2 convolutions before the patches, which then cover the same samples.
+        norm: layer norm after the projection (S4.4).
+        origin, spacing: coordinate of the first sample and step between samples, along each axis.
+    """
+
+    index: Tensor
+
+    def __init__(
+        self,
+        grid: Sequence[int],
+        channels: int,
+        patch: Sequence[int],
+        stride: Sequence[int],
+        dim: int,
+        stem: Sequence[int] = (),
+        norm: bool = False,
+        origin: Sequence[float] = (),
+        spacing: Sequence[float] = (),
+        eps: float = 1e-6,
+    ) -> None:
+        super().__init__()
+        self.grid, self.channels, self.patch, self.stride = tuple(grid), channels, tuple(patch), tuple(stride)
+        self.shape = token_grid(grid, patch, stride)
+        self.most = math.prod(self.shape)
+        self.origin = tuple(origin) or (0.0,) * len(self.grid)
+        self.spacing = tuple(spacing) or (1.0,) * len(self.grid)
+        covered = [(n - 1) * s + p for n, s, p in zip(self.shape, self.stride, self.patch, strict=True)]
+        missing = [max(0, c - g) for c, g in zip(covered, self.grid, strict=True)]
+        self._pad = tuple(side for m in reversed(missing) for side in (0, m)) if any(missing) else ()
+        self.stem = _stem(len(self.grid), channels, stem)
+        shrink = 2 ** len(stem)
+        self._window = tuple(p // shrink for p in patch), tuple(s // shrink for s in stride)
+        self.kernel = torch.Size((dim, stem[-1] if stem else channels, *self._window[0]))  # shape, as a convolution's
+        self.project = nn.Linear(self.kernel[1:].numel(), dim)
+        self.norm = nn.LayerNorm(dim, eps) if norm else nn.Identity()
+        index = torch.cartesian_prod(*(torch.arange(n) for n in self.shape)).reshape(-1, len(self.shape))
+        self.register_buffer("index", index, persistent=False)  # (N, axes), the token's place in the token grid
+
+    def forward(self, x: Tensor, mask: Tensor | None = None, coords: Tensor | None = None) -> Tokens:
+        """`x`: `(B, channels, *grid)`; `mask`: `(B, *grid)`, False where a sample is missing."""
+        _check_float(x)
+        expected = (self.channels, *self.grid)
+        if x.dim() != len(expected) + 1 or tuple(x.shape[1:]) != expected:
+            raise InputError(f"input: found a batch of shape {_text(x.shape)}, expected {_text(('batch', *expected))}")
+        if coords is not None:
+            raise InputError("coords: a grid knows its own coordinates; they are given with sets only")
+        if mask is not None:
+            _check_mask(mask, (x.shape[0], *self.grid))
+            x = x.masked_fill(~mask.unsqueeze(1), 0.0)
+            mask = _patches(self._padded(mask.unsqueeze(1)), self.patch, self.stride).any(-1)  # (B, N)
+        values = self.norm(self.project(_patches(self.stem(self._padded(x)), *self._window)))
+        return Tokens(values, mask, self.coords())
+
+    def _padded(self, x: Tensor) -> Tensor:
+        return F.pad(x, self._pad) if self._pad else x
+
+    def coords(self) -> Tensor:
+        """Centres of the patches `(N, axes)`, in the input's own units."""
+        axes = zip(self.origin, self.spacing, self.stride, self.patch, strict=True)
+        return torch.stack(
+            [o + d * (self.index[:, a] * s + (p - 1) / 2) for a, (o, d, s, p) in enumerate(axes)], dim=-1
+        )
+
+    def steps(self, coords: Tensor) -> Tensor:
+        """Coordinates in steps between neighbouring tokens, counted from the first: 0, 1, 2 … along each axis."""
+        step = coords.new_tensor([d * s for d, s in zip(self.spacing, self.stride, strict=True)])
+        return (coords - coords[..., :1, :]) / step
+
+
+class SetTokenizer(nn.Module):
+    """Elements of a set, each with features and coordinates, in any number up to a maximum (S2.8, S2.10).
+
+    Args:
+        features: features of an element.
+        most: the largest number of elements.
+        axes: coordinates of an element.
+        spacing: along each axis, the distance that counts as one step for position encodings.
+    """
+
+    def __init__(
+        self,
+        features: int,
+        most: int,
+        axes: int,
+        dim: int,
+        norm: bool = False,
+        spacing: Sequence[float] = (),
+        eps: float = 1e-6,
+    ) -> None:
+        super().__init__()
+        self.features, self.most, self.axes = features, most, axes
+        self.spacing = tuple(spacing) or (1.0,) * axes
+        self.project = nn.Linear(features, dim)
+        self.norm = nn.LayerNorm(dim, eps) if norm else nn.Identity()
+
+    def forward(self, x: Tensor, mask: Tensor | None = None, coords: Tensor | None = None) -> Tokens:
+        """`x`: `(B, features, N)`; `mask`: `(B, N)`, False where there is no element; `coords`: `(B, N, axes)`."""
+        _check_float(x)
+        if x.dim() != 3 or x.shape[1] != self.features or x.shape[2] > self.most:
+            raise InputError(
+                f"input: found a batch of shape {_text(x.shape)}, "
+                f"expected (batch, {self.features}, at most {self.most})"
+            )
+        batch, _, count = x.shape
+        if coords is None and not self.axes:
+            coords = x.new_zeros(batch, count, 0)
+        if coords is None or tuple(coords.shape) != (batch, count, self.axes):
+            found = "none" if coords is None else f"shape {_text(coords.shape)}"
+            raise InputError(f"coords: found {found}, expected shape {_text((batch, count, self.axes))}")
+        if mask is not None:
+            _check_mask(mask, (batch, count))
+            x = x.masked_fill(~mask.unsqueeze(1), 0.0)
+            coords = coords.masked_fill(~mask.unsqueeze(2), 0.0)
+        return Tokens(self.norm(self.project(x.mT)), mask, coords)
+
+    def steps(self, coords: Tensor) -> Tensor:
+        """Coordinates in steps of `spacing`."""
+        return coords / coords.new_tensor(self.spacing)
+
+
+TOKENIZERS = {"patch": PatchTokenizer, "set": SetTokenizer}
+
+
+def token_grid(grid: Sequence[int], patch: Sequence[int], stride: Sequence[int]) -> tuple[int, ...]:
+    """Patches along each axis, the last one padded where it does not fit."""
+    return tuple(-((p - g) // s) + 1 if g > p else 1 for g, p, s in zip(grid, patch, stride, strict=True))
+
+
+def _patches(x: Tensor, patch: Sequence[int], stride: Sequence[int]) -> Tensor:
+    """`(B, C, *grid) -> (B, N, C * prod(patch))`, in the order of a convolution's weight."""
+    rank = len(patch)
+    for axis, (p, s) in enumerate(zip(patch, stride, strict=True)):
+        x = x.unfold(axis + 2, p, s)
+    return x.movedim(1, rank + 1).flatten(1, rank).flatten(2)  # (B, C, *tokens, *patch) -> (B, N, C * patch)
+
+
+def _stem(rank: int, channels: int, widths: Sequence[int]) -> nn.Sequential:
+    """Convolutions that each halve the grid, with norm and GELU."""
+    layers: list[nn.Module] = []
+    for width in widths:
+        layers += [_CONV[rank](channels, width, 3, stride=2, padding=1), nn.GroupNorm(1, width), nn.GELU()]
+        channels = width
+    return nn.Sequential(*layers)
+
+
+def _check_float(x: Tensor) -> None:
+    if not x.is_floating_point():
+        raise InputError(f"input: found {x.dtype}, expected floating-point numbers")
+
+
+def _check_mask(mask: Tensor, shape: Sequence[int]) -> None:
+    if mask.dtype != torch.bool or tuple(mask.shape) != tuple(shape):
+        raise InputError(
+            f"mask: found {mask.dtype} of shape {_text(mask.shape)}, expected torch.bool of shape {_text(shape)}"
+        )
+
+
+def _text(shape: Sequence[object]) -> str:
+    return f"({', '.join(str(n) for n in shape)})"

@@ -1,0 +1,157 @@
+"""The Vision Transformer (S3.1): tokens, positions, blocks, pool, head."""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from vitreous.errors import InputError
+from vitreous.nn.attention import Attention
+from vitreous.nn.block import MLP, Block
+from vitreous.nn.config import ViTConfig
+from vitreous.nn.head import POOLS, AttentionPool
+from vitreous.nn.position import GridPosition, RelativeBias, SetPosition
+from vitreous.nn.record import Recordable, Sink, keep
+from vitreous.nn.tokens import PatchTokenizer, SetTokenizer, Tokens
+
+
+class ViT(Recordable):
+    """A Vision Transformer made of the parts that its config names.
+
+    >>> import torch
+    >>> model = ViT(ViTConfig(input=(1, 4500), patch=(10,), out=6, dim=64, depth=4, heads=4, head=(64,)))
+    >>> model(torch.rand(2, 1, 4500)).shape
+    torch.Size([2, 6])
+    """
+
+    def __init__(self, config: ViTConfig) -> None:
+        super().__init__()
+        c = self.config = config
+        self.tokenizer = _tokenizer(c)
+        self.prefix = nn.Parameter(torch.zeros(1, c.prefix, c.dim)) if c.prefix else None
+        self.position = _position(c, self.tokenizer)
+        self.bias = _relative_bias(c, self.tokenizer)
+        self.blocks = nn.ModuleList(_block(c, layer, c.prefix + self.tokenizer.most) for layer in range(c.depth))
+        # A post-norm block ends in a norm; the others leave the residual stream bare.
+        self.norm = nn.Identity() if c.norm == "post" else nn.LayerNorm(c.dim, c.eps)
+        self.pool = POOLS[c.pool](c.prefix, c.dim, c.heads)
+        pooled = c.dim * (self.tokenizer.most if c.pool == "flatten" else 1)
+        self.head = MLP((pooled, *c.head, c.out)) if c.out else nn.Identity()
+        self._initialise()
+
+    def forward(
+        self,
+        x: Tensor,
+        mask: Tensor | None = None,
+        coords: Tensor | None = None,
+        pairwise: Tensor | None = None,
+    ) -> Tensor:
+        """`(B, channels, *grid) -> (B, out)`.
+
+        Args:
+            x: the batch; for sets `(B, features, N)` with N up to the maximum.
+            mask: True where there is data: samples of a grid `(B, *grid)`, or elements of a set `(B, N)`.
+            coords: for sets, `(B, N, axes)` in the units of the config's `spacing`.
+            pairwise: added to the attention logits between tokens (S2.10): `(B or 1, heads or 1, N, N)`.
+        """
+        seen = self.recording
+        kept: Sink = None if seen is None else seen.start()
+        tokens: Tokens = self.tokenizer(x, mask, coords)
+        keep(kept, "tokens", tokens.values)
+        keep(kept, "coords", tokens.coords)
+        if tokens.mask is not None:
+            keep(kept, "mask", tokens.mask)
+        z = keep(kept, "embedded", self._embed(tokens))  # z_0 = [x_class; x_p E] + E_pos
+        keys = self._keys(tokens.mask)
+        shared = None if pairwise is None else self._pairwise(pairwise, tokens)
+        for layer, block in enumerate(self.blocks):
+            bias = _sum(shared, None if self.bias is None else self.bias(layer))
+            z = block(z, mask=keys, bias=bias, seen=None if seen is None else seen.blocks.get(layer))
+        z = keep(kept, "normed", self.norm(z))  # y = LN(z_L)
+        pooled = keep(kept, "pooled", self.pool(z, tokens.mask, seen=None if seen is None else seen.pool))
+        return keep(kept, "out", self.head(pooled))
+
+    def _embed(self, tokens: Tokens) -> Tensor:
+        """Prepend the prefix tokens and add the positions: `(B, N, D) -> (B, prefix + N, D)`."""
+        z = tokens.values
+        if self.prefix is not None:
+            z = torch.cat([self.prefix.expand(z.shape[0], -1, -1), z], dim=1)
+        if self.position is not None:
+            z = z + self.position(self.tokenizer.steps(tokens.coords))
+        return F.dropout(z, self.config.dropout, training=self.training) if self.config.dropout else z
+
+    def _keys(self, mask: Tensor | None) -> Tensor | None:
+        """The tokens' mask `(B, N)` as a mask of keys `(B, 1, 1, prefix + N)`."""
+        if mask is None:
+            return None
+        return F.pad(mask, (self.config.prefix, 0), value=True)[:, None, None, :]
+
+    def _pairwise(self, pairwise: Tensor, tokens: Tokens) -> Tensor:
+        """The pairwise bias with zeros for the prefix tokens and for pairs without data."""
+        batch, count = tokens.values.shape[:2]
+        heads = self.config.heads
+        if pairwise.dim() != 4 or pairwise.shape[2:] != (count, count) or pairwise.shape[1] not in (1, heads):
+            raise InputError(
+                f"pairwise: found shape {tuple(pairwise.shape)}, "
+                f"expected ({batch} or 1, {heads} or 1, {count}, {count})"
+            )
+        if tokens.mask is not None:
+            pairwise = pairwise.masked_fill(~(tokens.mask[:, None, :, None] & tokens.mask[:, None, None, :]), 0.0)
+        return F.pad(pairwise, (self.config.prefix, 0, self.config.prefix, 0))
+
+    def _initialise(self) -> None:
+        """Normal weights of deviation 0.02 and zero biases.
+
+        The patch projection too: scaled by its few inputs instead, as convolutions are, small patches drown
+        their positions. Sets and convolutional stems keep the scaling by their inputs.
+        """
+        parts = [self.blocks, self.pool, self.head]
+        if isinstance(self.tokenizer, PatchTokenizer):
+            parts.append(self.tokenizer.project)
+        for module in (m for part in parts for m in part.modules() if isinstance(m, nn.Linear)):
+            nn.init.normal_(module.weight, std=0.02)
+            nn.init.zeros_(module.bias)
+        tables = [
+            self.prefix,
+            self.bias.table if self.bias is not None else None,
+            self.position.table if isinstance(self.position, GridPosition) else None,
+            self.pool.query if isinstance(self.pool, AttentionPool) else None,
+        ]
+        for table in tables:
+            if isinstance(table, nn.Parameter):
+                nn.init.normal_(table, std=0.02)
+
+
+def _tokenizer(c: ViTConfig) -> PatchTokenizer | SetTokenizer:
+    if c.tokens == "set":
+        return SetTokenizer(c.input[0], c.input[1], c.axes, c.dim, c.embed_norm, c.spacing, c.eps)
+    return PatchTokenizer(
+        c.grid, c.input[0], c.patch, c.stride, c.dim, c.stem, c.embed_norm, c.origin, c.spacing, c.eps
+    )
+
+
+def _position(c: ViTConfig, tokenizer: PatchTokenizer | SetTokenizer) -> GridPosition | SetPosition | None:
+    if c.position == "none":
+        return None
+    if isinstance(tokenizer, SetTokenizer):
+        return SetPosition(c.position, c.axes, c.dim, c.prefix)
+    return GridPosition(c.position, tokenizer.steps(tokenizer.coords()), c.dim, c.prefix)
+
+
+def _relative_bias(c: ViTConfig, tokenizer: PatchTokenizer | SetTokenizer) -> RelativeBias | None:
+    if c.bias == "none" or isinstance(tokenizer, SetTokenizer):
+        return None
+    steps = tokenizer.steps(tokenizer.coords())
+    return RelativeBias(steps, tokenizer.shape, c.depth, c.heads, c.prefix)
+
+
+def _block(c: ViTConfig, layer: int, keys: int) -> Block:
+    attention = Attention(c.dim, c.heads, c.score, keys, c.qk_norm, c.attention_dropout, c.eps)
+    hidden = [round(ratio * c.dim) for ratio in c.mlp]
+    drop_path = c.drop_path * layer / max(1, c.depth - 1)
+    return Block(c.dim, attention, hidden, c.norm, c.dropout, drop_path, c.layer_scale, c.eps)
+
+
+def _sum(a: Tensor | None, b: Tensor | None) -> Tensor | None:
+    if a is None or b is None:
+        return b if a is None else a
+    return a + b
