@@ -3,7 +3,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/pip install --quiet --constraint constraints.txt
 
-.PHONY: setup demo test lint format bench clean
+.PHONY: help setup demo test lint format bench clean
 
 help:  ## this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
@@ -13,7 +13,7 @@ $(VENV)/ready: pyproject.toml constraints.txt Makefile
 	$(PYTHON) -m venv $(VENV)
 	$(PIP) torch
 	$(PIP) --no-deps torchvision
-	$(PIP) --editable '.[hub,dev,peers]'
+	$(PIP) --editable '.[hub,files,tensorboard,sweep,dev,peers]'
 	@touch $@
 
 setup: $(VENV)/ready  ## make .venv with the package, its tools and the peers

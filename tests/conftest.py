@@ -1,4 +1,4 @@
-"""Shared by all tests: one seed, one thread a process, and a small model to build upon."""
+"""Shared by all tests: one seed."""
 
 import pytest
 import torch

@@ -17,19 +17,6 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-# Loaded on first use, so that the command line answers `--help` without loading torch.
-_HOME = {
-    "ViT": "nn",
-    "ViTConfig": "nn",
-    "record": "nn",
-    "create_model": "zoo",
-    "list_models": "zoo",
-    "load_model": "zoo",
-    "load_weights": "zoo",
-    "save_model": "zoo",
-    "save_weights": "zoo",
-}
-
 __all__ = [
     "InputError",
     "ViT",
@@ -45,13 +32,18 @@ __all__ = [
     "zoo",
 ]
 
+_ROOMS = ("nn", "zoo")
+
 
 def __getattr__(name: str) -> Any:
-    if name in ("nn", "zoo"):
+    """Load a room on first use, so that the command line answers `--help` without loading torch."""
+    if name in _ROOMS:
         return import_module(f"vitreous.{name}")
-    if name not in _HOME:
-        raise AttributeError(f"module 'vitreous' has no attribute {name!r}")
-    return getattr(import_module(f"vitreous.{_HOME[name]}"), name)
+    if name in __all__:
+        for room in map(import_module, (f"vitreous.{room}" for room in _ROOMS)):
+            if hasattr(room, name):
+                return getattr(room, name)
+    raise AttributeError(f"module 'vitreous' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

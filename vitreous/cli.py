@@ -6,7 +6,7 @@ import io
 import re
 import sys
 from collections.abc import Callable, Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import tyro
 from tyro.conf import Positional, arg
@@ -15,7 +15,7 @@ from vitreous import __version__
 from vitreous.errors import InputError
 
 
-def models(pattern: Annotated[str, Positional, arg(metavar="PATTERN")] = "*", *, json: bool = False) -> None:
+def models(pattern: Annotated[str, Positional, arg(metavar="[PATTERN]")] = "*", *, json: bool = False) -> None:
     """List the named models with their size and cost.
 
     Args:
@@ -51,6 +51,9 @@ COMMANDS: dict[str, Callable[..., None]] = {"models": models, "summary": summary
 def main(args: Sequence[str] | None = None) -> None:
     """Run one command; a user's mistake is one line and exit code 2."""
     args = list(sys.argv[1:] if args is None else args) or ["--help"]
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # a table must not fail on a terminal that lacks its signs
+            stream.reconfigure(errors="replace")
     if args == ["--version"]:
         print(f"vitreous {__version__}")
         return
@@ -73,7 +76,7 @@ def _parse(args: Sequence[str]) -> Callable[[], None]:
             command: Callable[[], None] = tyro.extras.subcommand_cli_from_dict(
                 {name: _deferred(function) for name, function in COMMANDS.items()},
                 prog="vitreous",
-                description="Vision Transformers for scientific data: images, spectra, time series and sets.",
+                description=f"Vision Transformers for scientific data (version {__version__}).",
                 args=args,
             )
             return command
@@ -90,7 +93,7 @@ def _deferred(function: Callable[..., None]) -> Callable[..., Callable[[], None]
     def bind(*args: Any, **kwargs: Any) -> Callable[[], None]:
         return functools.partial(function, *args, **kwargs)
 
-    bind.__annotations__["return"] = Callable[[], None]
+    bind.__annotations__ = {**function.__annotations__, "return": Callable[[], None]}
     return bind
 
 
@@ -98,10 +101,11 @@ def _one_line(box: str) -> str:
     """tyro's message, drawn as a box of rules and bars, without its title and its pointer to --help."""
     _, *sections = [part for part in re.split(r"[╭╮╰╯─]+|-{5,}", box.replace("│", " ")) if part.strip()]
     told = [" ".join(part.split()).rstrip(".") for part in sections]
+    told = [re.sub(r"^Perhaps you meant: (\S+?),? .*", r"did you mean \1?", part) for part in told]
     return "; ".join(part for part in told if not part.startswith("For full helptext"))
 
 
-def _stop(message: str) -> None:
+def _stop(message: str) -> NoReturn:
     print(f"vitreous: error: {message}", file=sys.stderr)
     sys.exit(2)
 

@@ -43,8 +43,10 @@ def test_norm_placement_equals_its_equations(norm: str) -> None:
 
 
 def test_the_three_placements_differ() -> None:
-    block, x = make("pre"), torch.randn(2, 5, DIM)
-    outputs = [equation(x, block) for equation in EQUATIONS.values()]
+    blocks, x = [make(norm) for norm in NORMS], torch.randn(2, 5, DIM)
+    for block in blocks:
+        block.load_state_dict(blocks[0].state_dict())
+    outputs = [block(x) for block in blocks]
     assert not torch.allclose(outputs[0], outputs[1])
     assert not torch.allclose(outputs[0], outputs[2])
     assert not torch.allclose(outputs[1], outputs[2])

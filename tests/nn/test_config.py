@@ -2,6 +2,7 @@
 
 import json
 
+import numpy as np
 import pytest
 
 import vitreous as vt
@@ -27,8 +28,16 @@ SET = {"input": (3, 20), "tokens": "set", "axes": 2}
         ({"input": (1, 100)}, r"patch: found \(\), expected one number for each axis"),
         ({"input": (1,), "patch": 1}, r"input: found \(1,\), expected channels and then samples"),
         ({"input": (1, 4, 4, 4, 4), "patch": 2}, "found 4 axes after the channels"),
-        ({"input": (1, 0), "patch": 1}, "input: found 0, expected a whole number of at least 1"),
-        ({"input": None, "patch": 1}, "input: found None, expected a number or a sequence"),
+        ({"input": (1, 0), "patch": 1}, "input: found 0, expected at least 1"),
+        ({"input": None, "patch": 1}, "input: found None, expected a whole number"),
+        ({**LINE, "mlp": (-1,)}, "mlp: found .* at least one unit"),
+        ({**LINE, "mlp": ("a",)}, "mlp: found 'a', expected a number"),
+        ({**LINE, "spacing": float("nan")}, "spacing: found nan, expected a number"),
+        ({**LINE, "dropout": "x"}, "dropout: found 'x', expected a number"),
+        ({**LINE, "cls": "no"}, "cls: found 'no', expected True or False"),
+        ({**LINE, "eps": -1.0}, "eps: found -1.0, expected at least 0"),
+        ({**LINE, "norm": 3}, "norm: found 3, expected a word"),
+        ({"input": (1, 4, 4, 4), "patch": 2, "dim": 4, "heads": 1, "position": "sinusoidal"}, "too narrow"),
         ({**LINE, "depth": 0}, "depth: found 0"),
         ({**LINE, "depth": 2.5}, "depth: found 2.5"),
         ({**LINE, "stride": 20}, "would skip samples"),
@@ -42,6 +51,7 @@ SET = {"input": (3, 20), "tokens": "set", "axes": 2}
         ({**SET, "axes": 0}, "axes: position 'learned' needs the number of coordinates"),
         ({**SET, "bias": "relative"}, "give a set's biases to forward as pairwise="),
         ({**SET, "pool": "flatten"}, "fixed order"),
+        ({**SET, "score": "location"}, "fixed order"),
         ({**SET, "input": (3, 20, 20)}, "a set expects"),
     ],
 )
@@ -53,6 +63,11 @@ def test_a_mistake_is_told_in_one_line(given: dict[str, object], message: str) -
 
 def test_one_number_serves_every_axis() -> None:
     assert vt.ViTConfig(input=(3, 32, 32), patch=4).patch == (4, 4)  # type: ignore[arg-type]
+
+
+def test_numbers_of_numpy_are_numbers() -> None:
+    given = {"input": np.array([1, 100]), "patch": np.int64(10), "dim": np.int32(6), "heads": 2}
+    assert vt.ViTConfig(**given).patch == (10,)
 
 
 def test_a_config_survives_json() -> None:

@@ -57,7 +57,7 @@ def test_learned_positions_have_the_sources_shape() -> None:
 
 
 def test_relative_bias_depends_on_the_displacement_alone() -> None:
-    steps = torch.cartesian_prod(torch.arange(3.0), torch.arange(4.0))
+    steps = torch.cartesian_prod(torch.arange(3), torch.arange(4))
     bias = RelativeBias(steps, (3, 4), depth=2, heads=5, prefix=1)
     torch.nn.init.normal_(bias.table)
     p = bias(1)[0, :, 1:, 1:]  # (heads, N, N)
@@ -69,6 +69,19 @@ def test_relative_bias_depends_on_the_displacement_alone() -> None:
             assert torch.equal(p[:, i, j], value.setdefault(moved, p[:, i, j]))
     assert len(value) == 5 * 7
     assert len({tuple(v.tolist()) for v in value.values()}) == 5 * 7  # and every displacement has its own
+
+
+@pytest.mark.parametrize(("old", "new"), [((8,), (20,)), ((6, 7), (9, 5))])
+def test_a_relative_bias_keeps_its_shape_on_another_grid(old: tuple[int, ...], new: tuple[int, ...]) -> None:
+    def bowl(grid: tuple[int, ...]) -> torch.Tensor:  # a bias that falls with the distance, in units of the grid
+        axes = [torch.arange(1 - n, n) / n for n in grid]
+        return -sum(axis**2 for axis in torch.meshgrid(*axes, indexing="ij")).flatten()  # type: ignore[union-attr]
+
+    table = torch.cat([bowl(old), torch.tensor([5.0, 6.0, 7.0])]).expand(2, 3, -1)
+    moved = RelativeBias.resample(table, old, new)
+    assert torch.equal(moved[..., -3:], table[..., -3:])
+    assert (moved[0, 0, :-3] - bowl(new)).abs().max() < 0.25
+    assert moved.shape == (2, 3, math.prod(2 * n - 1 for n in new) + 3)
 
 
 def test_resampling_to_the_same_grid_changes_nothing() -> None:

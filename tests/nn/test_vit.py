@@ -1,6 +1,8 @@
 """The whole model: every choice works on every path; what the sources say of it holds."""
 
 import itertools
+import pickle
+from pathlib import Path
 
 import pytest
 import torch
@@ -35,7 +37,8 @@ def batch(model: vt.ViT, size: int = 3) -> dict[str, Tensor]:
 
 
 CHOICES = [
-    *({"score": score, **shape} for score, shape in itertools.product(SCORES, (LINE, IMAGE, VOLUME, SET))),
+    *({"score": score, **shape} for score, shape in itertools.product(SCORES, (LINE, IMAGE, VOLUME))),
+    *({"score": score, **SET} for score in SCORES if score != "location"),
     *({"norm": norm, **IMAGE} for norm in NORMS),
     *({"pool": pool, "cls": pool == "cls", **IMAGE} for pool in POOLS),
     *({"position": position, **shape} for position in ("sinusoidal", "none") for shape in (LINE, IMAGE, VOLUME, SET)),
@@ -147,6 +150,7 @@ def test_an_empty_set_gives_finite_numbers(pool: str) -> None:
     given = {"x": torch.randn(2, 4, 9), "coords": torch.randn(2, 9, 2), "mask": mask}
     out = model(**given)
     assert out.isfinite().all()
+    torch.testing.assert_close(model(torch.randn(2, 4, 0), coords=torch.randn(2, 0, 2))[1], out[1])
     with vt.record(model):
         torch.testing.assert_close(model(**given), out)
 
@@ -166,12 +170,13 @@ def test_pairwise_bias_is_added_to_the_logits_between_tokens() -> None:
 
 
 def test_relative_bias_and_pairwise_bias_add_up() -> None:
-    model = make(**LINE, bias="relative")
+    model = make(**LINE, bias="relative", depth=1)
     x, pairwise = torch.randn(1, 2, 47), torch.randn(1, 2, 8, 8)
     assert model.bias is not None
-    once = model(x, pairwise=pairwise)
-    model.bias.table.data.zero_()
-    assert not torch.allclose(once, model(x, pairwise=pairwise))
+    both = model(x, pairwise=pairwise)
+    total = pairwise + model.bias(0)[..., 1:, 1:]
+    model.bias.table.data[..., :-3] = 0.0  # the relative bias between tokens, moved into the pairwise one
+    torch.testing.assert_close(model(x, pairwise=total), both, atol=1e-5, rtol=1e-5)
 
 
 def test_recording_chosen_layers_keeps_those_alone() -> None:
@@ -190,8 +195,8 @@ def test_recorded_intermediates_are_the_steps_of_the_forward() -> None:
     with vt.record(model) as seen:
         out = model(x)
     assert model.prefix is not None
-    assert model.position is not None
-    start = torch.cat([model.prefix.expand(2, -1, -1), seen["tokens"]], 1) + model.position(seen["coords"])
+    positions = model.get_parameter("position.table")
+    start = torch.cat([model.prefix.expand(2, -1, -1), seen["tokens"]], 1) + positions
     torch.testing.assert_close(seen["embedded"], start)  # S3.1, eq. 1
     torch.testing.assert_close(model.blocks[0](seen["embedded"]), seen["blocks.0.out"])
     torch.testing.assert_close(model.norm(seen["blocks.1.out"]), seen["normed"])  # eq. 4
@@ -236,8 +241,9 @@ def test_what_cannot_be_recorded_is_told_in_one_line(
 
 
 def test_a_wrong_pairwise_bias_is_told_in_one_line() -> None:
-    with pytest.raises(InputError, match=r"pairwise: found shape \(1, 5, 8, 8\), expected \(1 or 1, 2 or 1, 8, 8\)"):
-        make(**LINE)(torch.randn(1, 2, 47), pairwise=torch.zeros(1, 5, 8, 8))
+    for shape in ((1, 5, 8, 8), (3, 2, 8, 8), (2, 2, 8, 7), (2, 8, 8)):
+        with pytest.raises(InputError, match=r"pairwise: found shape .*, expected \(2 or 1, 2 or 1, 8, 8\)"):
+            make(**LINE)(torch.randn(2, 2, 47), pairwise=torch.zeros(shape))
 
 
 def test_stochastic_depth_grows_with_the_layers() -> None:
@@ -253,8 +259,58 @@ def test_dropout_everywhere_is_off_in_evaluation() -> None:
 
 
 def test_runs_in_bfloat16() -> None:
-    for choices in ({**LINE, "bias": "relative"}, {**IMAGE, "position": "sinusoidal"}):
+    for choices in ({**LINE, "bias": "relative"}, {**IMAGE, "position": "sinusoidal"}, SET):
         model = make(**choices)
-        x = torch.randn(2, *model.config.input)
-        wanted = model(x)
-        torch.testing.assert_close(model.bfloat16()(x.bfloat16()).float(), wanted, atol=0.1, rtol=0.1)
+        given = batch(model)
+        given["pairwise"] = torch.randn(3, 1, model.tokenizer.most, model.tokenizer.most)
+        wanted = model(**given)
+        model, given["x"] = model.bfloat16(), given["x"].bfloat16()
+        out = model(**given)
+        torch.testing.assert_close(out.float(), wanted, atol=0.15, rtol=0.15)
+        with vt.record(model):
+            torch.testing.assert_close(model(**given), out, atol=0.05, rtol=0.05)
+
+
+def test_coordinates_of_any_number_type_mean_the_same() -> None:
+    for position in ("learned", "sinusoidal"):
+        model = make(**SET, position=position, spacing=(0.5, 2.0))
+        x, coords = torch.randn(1, 4, 9), torch.randint(-9, 9, (1, 9, 2))
+        wanted = model(x, coords=coords.float())
+        for other in (coords, coords.double(), coords.bfloat16()):
+            torch.testing.assert_close(model(x, coords=other), wanted)
+
+
+def test_a_pair_that_is_forbidden_outright_agrees_on_both_paths() -> None:
+    model = make(**SET, cls=False, pool="mean")
+    given = {"x": torch.randn(1, 4, 9), "coords": torch.randn(1, 9, 2), "pairwise": torch.zeros(1, 1, 9, 9)}
+    given["pairwise"][..., 3, :] = float("-inf")
+    out = model(**given)
+    assert out.isfinite().all()
+    with vt.record(model):
+        torch.testing.assert_close(model(**given), out)
+
+
+def test_a_compiled_model_records_saves_and_loads(tmp_path: Path) -> None:
+    model = make(**LINE)
+    compiled, x = torch.compile(model, backend="eager"), torch.randn(2, 2, 47)
+    with vt.record(compiled, layers=-1) as seen:
+        torch.testing.assert_close(compiled(x), model(x))
+    assert list(seen.attention) == [1]
+    vt.save_model(compiled, tmp_path)
+    torch.testing.assert_close(vt.load_model(tmp_path).eval()(x), model(x))
+    vt.load_weights(compiled, tmp_path, verbose=False)
+
+
+def test_a_model_can_be_sent_to_another_process() -> None:
+    model, x = make(**LINE), torch.randn(2, 2, 47)
+    assert torch.equal(pickle.loads(pickle.dumps(model))(x), model(x))
+
+
+@pytest.mark.parametrize("choices", [{**LINE, "bias": "relative"}, SET], ids=str)
+def test_masks_and_sets_export(choices: dict[str, object]) -> None:
+    model = make(**choices)
+    given = batch(model)
+    if model.config.tokens == "patch":
+        given["mask"] = torch.rand(3, 47) > 0.3
+    exported = torch.export.export(model, (), kwargs=given).module()
+    torch.testing.assert_close(exported(**given), model(**given))

@@ -68,5 +68,5 @@ def test_npz_is_adapted_like_any_other(tmp_path: Path) -> None:
         "first layer: 3 channels -> 1",
         "first layer: patch 16×16 -> 4×4",
         "positions: grid 4×4 -> 7×7",
-        "head: 10 outputs -> 3 outputs, newly initialised",
+        "head: 192 → 10 -> 192 → 3, newly initialised",
     ]

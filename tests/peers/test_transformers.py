@@ -83,5 +83,13 @@ def test_a_bare_encoder_with_a_pooler_loads_with_a_new_head(peer: nn.Module, tmp
     ours = vt.ViT(vt.ViTConfig(**SETTINGS)).eval()  # type: ignore[arg-type]
     assert vt.load_weights(ours, tmp_path / "model.safetensors", verbose=False) == [
         "pooler left out: the model has none",
-        "head: none -> 10 outputs, newly initialised",
+        "head: none -> 48 → 10, newly initialised",
+    ]
+
+
+def test_another_eps_is_told(peer: nn.Module, tmp_path: Path) -> None:
+    safetensors.torch.save_file(peer.state_dict(), tmp_path / "model.safetensors")
+    ours = vt.ViT(vt.ViTConfig(**SETTINGS | {"eps": 1e-6}))  # type: ignore[arg-type]
+    assert vt.load_weights(ours, tmp_path / "model.safetensors", verbose=False) == [
+        "layer norms: trained with eps=1e-12, this model has 1e-06"
     ]

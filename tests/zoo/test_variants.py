@@ -86,7 +86,7 @@ def test_the_s0_model_is_the_sources() -> None:
 def test_an_unknown_name_suggests_near_ones() -> None:
     with pytest.raises(InputError, match="'vit_base_patch16_22'; did you mean vit_base_patch16_224"):
         vt.create_model("vit_base_patch16_22")
-    with pytest.raises(InputError, match="'vitreous models' lists them"):
+    with pytest.raises(InputError, match="'x'; expected one of: vit_tiny_patch16_224, "):
         vt.create_model("x")
 
 

@@ -35,7 +35,7 @@ def test_what_is_adapted_is_told(checkpoint: Path, capsys: pytest.CaptureFixture
     assert notes == [
         "first layer: 3 channels -> 1",
         "positions: grid 4×4 -> 6×4",
-        "head: 10 outputs -> 4 outputs, newly initialised",
+        "head: 24 → 10 -> 24 → 4, newly initialised",
     ]
     assert capsys.readouterr().out.splitlines() == [f"{checkpoint}: {note}" for note in notes]
     assert model(torch.randn(2, 1, 48, 32)).shape == (2, 4)
@@ -75,14 +75,42 @@ def test_a_larger_patch_answers_to_an_enlarged_input_alike(rank: int, patch: int
 
 def test_a_spectrum_model_moves_to_another_length(tmp_path: Path) -> None:
     vt.save_model(vt.create_model("vit_spectrum_4500"), tmp_path)
-    model = vt.create_model("vit_spectrum_4500", weights=tmp_path, input=(1, 6003))
+    model = vt.create_model("vit_spectrum_4500", input=(1, 6003))
+    assert vt.load_weights(model, tmp_path, verbose=False) == ["positions: grid 450 -> 601"]
     assert model(torch.randn(1, 1, 6003)).shape == (1, 6)
+
+
+def test_every_layout_we_write_reads_back_exactly(tmp_path: Path) -> None:
+    for layout in ("vitreous", "timm"):
+        source, loaded = image_model(input=(3, 32, 72)), image_model(input=(3, 32, 72))  # 4 × 9 tokens, a square number
+        vt.save_weights(source, tmp_path / "model.safetensors", layout)
+        assert vt.load_weights(loaded, tmp_path / "model.safetensors", verbose=False) == []
+        assert vt.load_weights(loaded, tmp_path, verbose=False) == []
+        assert all(torch.equal(a, b) for a, b in zip(source.parameters(), loaded.parameters(), strict=True))
+
+
+def test_a_relative_bias_and_a_stem_are_adapted(tmp_path: Path) -> None:
+    choices = {"bias": "relative", "stem": (4, 6), "patch": 8}
+    vt.save_model(image_model(**choices), tmp_path)
+    model = image_model(**choices, input=(1, 48, 32))
+    assert vt.load_weights(model, tmp_path, verbose=False) == [
+        "first layer: 3 channels -> 1",
+        "positions: grid 4×4 -> 6×4",
+        "relative bias: grid 4×4 -> 6×4",
+    ]
+
+
+def test_a_square_checkpoint_in_a_grid_of_as_many_tokens_is_resampled(tmp_path: Path) -> None:
+    safetensors.torch.save_file(to_timm(image_model()), tmp_path / "square.safetensors")
+    model = image_model(input=(3, 16, 64))
+    notes = vt.load_weights(model, tmp_path / "square.safetensors", verbose=False)
+    assert notes == ["positions: grid 4×4 -> 2×8"]
 
 
 def test_an_mlp_head_replaces_a_linear_one(checkpoint: Path) -> None:
     notes = vt.load_weights(image_model(head=(16,)), checkpoint, verbose=False)
-    assert notes == ["head: 10 outputs -> 10 outputs, newly initialised"]
-    assert vt.load_weights(image_model(out=0), checkpoint, verbose=False) == ["head: 10 outputs -> none"]
+    assert notes == ["head: 24 → 10 -> 24 → 16 → 10, newly initialised"]
+    assert vt.load_weights(image_model(out=0), checkpoint, verbose=False) == ["head: 24 → 10 -> none"]
 
 
 def test_registers_and_their_positions_come_along(tmp_path: Path) -> None:
@@ -130,7 +158,7 @@ def test_pickled_code_is_refused_and_never_run(name: str, tmp_path: Path, monkey
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("absent.safetensors", None, "no such file, nor a folder written by save_model"),
+        ("absent.safetensors", None, "no such file, nor a folder with a model.safetensors"),
         ("empty.safetensors", b"", "damaged or not what its name says"),
         ("short.safetensors", b"\x10\x00\x00\x00\x00\x00\x00\x00{}", "damaged or not what its name says"),
         ("empty.npz", b"", "damaged or not what its name says"),
@@ -182,6 +210,22 @@ def test_a_checkpoint_that_does_not_fit_names_its_keys(change: object, message: 
     assert "\n" not in str(fault.value)
 
 
+@pytest.mark.parametrize("key", list(to_timm(image_model(depth=1))))
+@pytest.mark.parametrize("shape", [(), (3,), (0, 0, 0, 0)])
+def test_a_weight_of_an_impossible_shape_is_told_in_one_line(key: str, shape: tuple[int, ...], tmp_path: Path) -> None:
+    state = to_timm(image_model(depth=1))
+    state[key] = torch.zeros(shape)
+    safetensors.torch.save_file(state, tmp_path / "model.safetensors")
+    model = image_model(depth=1)
+    if key.startswith("head.") and (shape or key == "head.bias"):  # a head of another shape is replaced
+        (note,) = vt.load_weights(model, tmp_path / "model.safetensors", verbose=False)
+        assert "newly initialised" in note
+        return
+    with pytest.raises(InputError) as fault:
+        vt.load_weights(model, tmp_path / "model.safetensors", verbose=False)
+    assert "\n" not in str(fault.value)
+
+
 def test_a_checkpoint_of_another_width_names_a_few_keys_and_counts_the_rest(checkpoint: Path) -> None:
     with pytest.raises(InputError, match=r"of another shape .* and \d+ more"):
         vt.load_weights(image_model(dim=32), checkpoint)
@@ -209,6 +253,7 @@ def test_what_timm_cannot_express_is_not_written(choices: dict[str, object], mes
         ("", "not valid JSON"),
         ("[1]", "expected a JSON object"),
         ('{"inputs": [1, 8]}', "unknown choice 'inputs'"),
+        ('{"input": [1, 8], "patch": [2], "mlp": ["a"]}', "mlp: found 'a'"),
         ("{}", "missing 1 required positional argument"),
         ('{"input": [1, 8], "patch": [2], "dim": "wide"}', "dim: found 'wide'"),
     ],
@@ -225,7 +270,7 @@ def test_a_damaged_config_is_told_in_one_line(content: str, message: str, tmp_pa
 def test_a_folder_whose_config_and_weights_disagree_is_refused(tmp_path: Path) -> None:
     vt.save_model(image_model(), tmp_path)
     vt.save_weights(image_model(patch=4), tmp_path / "model.safetensors")
-    with pytest.raises(InputError, match=r"tokenizer\.project\.weight is .* where config\.json makes it"):
+    with pytest.raises(InputError, match=r"config\.json and model\.safetensors do not belong together"):
         vt.load_model(tmp_path)
 
 
@@ -242,6 +287,20 @@ def test_a_full_disk_leaves_the_previous_file(checkpoint: Path, monkeypatch: pyt
     assert list(checkpoint.parent.iterdir()) == [checkpoint]
 
 
+def test_a_place_that_cannot_be_written_is_told_in_one_line(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="cannot be written"):
+        vt.save_weights(image_model(), tmp_path / "nowhere" / "model.safetensors")
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match="cannot be made a folder"):
+        vt.save_model(image_model(), tmp_path / "file")
+
+
+def test_others_may_read_what_is_saved(checkpoint: Path) -> None:
+    other = checkpoint.with_name("plain")
+    other.write_text("")
+    assert checkpoint.stat().st_mode == other.stat().st_mode
+
+
 def test_the_hub_is_asked_only_by_its_prefix(checkpoint: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[tuple[str, str, str | None]] = []
 
@@ -254,7 +313,12 @@ def test_the_hub_is_asked_only_by_its_prefix(checkpoint: Path, monkeypatch: pyte
     assert asked == []
     vt.load_weights(image_model(), "hf-hub:timm/vit@v2", verbose=False)
     vt.load_weights(image_model(), "hf-hub:timm/vit", verbose=False)
-    assert asked == [("timm/vit", "model.safetensors", "v2"), ("timm/vit", "model.safetensors", None)]
+    vt.load_weights(image_model(), "hf-hub:timm/vit/old/vit.npz@v1", verbose=False)
+    assert asked == [
+        ("timm/vit", "model.safetensors", "v2"),
+        ("timm/vit", "model.safetensors", None),
+        ("timm/vit", "old/vit.npz", "v1"),
+    ]
 
 
 def test_a_hub_out_of_reach_is_told_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 from vitreous.nn.attention import Attention
 from vitreous.nn.block import MLP, NORMS, Block
+from vitreous.nn.cnn import CNN, CNNConfig
 from vitreous.nn.config import ViTConfig
 from vitreous.nn.head import POOLS
 from vitreous.nn.position import GridPosition, RelativeBias, SetPosition, resample, sinusoidal
@@ -11,12 +12,14 @@ from vitreous.nn.tokens import PatchTokenizer, SetTokenizer, Tokens
 from vitreous.nn.vit import ViT
 
 __all__ = [
+    "CNN",
     "MLP",
     "NORMS",
     "POOLS",
     "SCORES",
     "Attention",
     "Block",
+    "CNNConfig",
     "GridPosition",
     "PatchTokenizer",
     "Record",

@@ -1,6 +1,8 @@
 """Multi-head attention (S2.3): self or cross, any score of S2.2, masks and additive biases (S4.1, S2.10).
 
-The fast path never holds the N × N weights; the recorded path computes them in the open and agrees with it.
+The fast path hands scores that are dot products, with their bias, to `scaled_dot_product_attention`; the recorded path
+computes the N × N weights in the open and agrees with it. A trainable bias has a gradient for every pair, so while it
+trains on a CPU the fused kernel too holds one number a pair.
 """
 
 import torch
@@ -65,15 +67,16 @@ class Attention(nn.Module):
             seen: where to keep the attention weights; None for the fast path.
         """
         q, k, v = self._split(x, context)
+        bias = None if bias is None else bias.to(v.dtype)
         scored = self._score(self.query_norm(q), self.key_norm(k), self.score)
         dropout = self.dropout if self.training else 0.0
         if isinstance(scored, Dot) and seen is None:
             mixed = F.scaled_dot_product_attention(
-                scored.q, scored.k, v, attn_mask=_additive_mask(mask, bias, v), dropout_p=dropout, scale=scored.scale
+                scored.q, scored.k, v, attn_mask=_additive_mask(mask, bias), dropout_p=dropout, scale=scored.scale
             )
         else:
             weights = keep(seen, "weights", _softmax(logits(scored), mask, bias))
-            mixed = F.dropout(weights, dropout, training=self.training) @ v
+            mixed = F.dropout(weights.to(v.dtype), dropout, training=self.training) @ v
         out: Tensor = self.project(mixed.transpose(1, 2).flatten(2))  # (B, heads, N, d) -> (B, N, D)
         return out
 
@@ -90,19 +93,17 @@ class Attention(nn.Module):
         return q, k, v
 
 
-def _additive_mask(mask: Tensor | None, bias: Tensor | None, like: Tensor) -> Tensor | None:
+def _additive_mask(mask: Tensor | None, bias: Tensor | None) -> Tensor | None:
     """Mask and bias as the one tensor that fused attention takes."""
-    if bias is None:
-        return mask
-    bias = bias.to(like.dtype)
-    return bias if mask is None else bias.masked_fill(~mask, float("-inf"))
+    if bias is None or mask is None:
+        return mask if bias is None else bias
+    return bias.masked_fill(~mask, float("-inf"))
 
 
 def _softmax(scores: Tensor, mask: Tensor | None, bias: Tensor | None) -> Tensor:
     """Softmax over the keys; a query that may attend to nothing gets weights of zero, as fused attention does."""
-    if bias is not None:
-        scores = scores + bias
-    if mask is None:
+    extra = _additive_mask(mask, bias)
+    if extra is None:
         return scores.softmax(dim=-1)
-    weights = scores.masked_fill(~mask, float("-inf")).softmax(dim=-1)
-    return torch.where(mask.any(-1, keepdim=True), weights, 0.0)
+    scores = scores.masked_fill(~extra, float("-inf")) if extra.dtype == torch.bool else scores + extra
+    return scores.softmax(dim=-1).masked_fill(scores.isneginf().all(-1, keepdim=True), 0.0)

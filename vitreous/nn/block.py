@@ -13,12 +13,24 @@ from vitreous.nn.record import Sink, keep
 
 Map = Callable[[Tensor], Tensor]
 
-# x: tokens; f: attention or MLP; norm: layer norm; scale: layer scale and stochastic depth of the branch.
-NORMS: dict[str, Callable[[Tensor, Map, Map, Map], Tensor]] = {
-    "pre": lambda x, f, norm, scale: x + scale(f(norm(x))),  # S4.3
-    "post": lambda x, f, norm, scale: norm(x + scale(f(x))),  # S1.2
-    "branch": lambda x, f, norm, scale: x + scale(norm(f(x))),  # S4.2
-}
+
+# In all three, x: tokens; f: attention or MLP; norm: layer norm; scale: the branch's layer scale and stochastic depth.
+def pre(x: Tensor, f: Map, norm: Map, scale: Map) -> Tensor:
+    """f(LN(x)) + x (S4.3)."""
+    return x + scale(f(norm(x)))
+
+
+def post(x: Tensor, f: Map, norm: Map, scale: Map) -> Tensor:
+    """LN(x + f(x)) (S1.2)."""
+    return norm(x + scale(f(x)))
+
+
+def branch(x: Tensor, f: Map, norm: Map, scale: Map) -> Tensor:
+    """LN(f(x)) + x (S4.2)."""
+    return x + scale(norm(f(x)))
+
+
+NORMS: dict[str, Callable[[Tensor, Map, Map, Map], Tensor]] = {"pre": pre, "post": post, "branch": branch}
 
 
 class MLP(nn.Module):
@@ -52,8 +64,8 @@ class Branch(nn.Module):
         if self.scale is not None:
             x = x * self.scale
         if self.drop_path and self.training:  # drops the branch for whole samples
-            keep = torch.rand(x.shape[0], 1, 1, device=x.device) >= self.drop_path
-            x = x * (keep / (1 - self.drop_path)).to(x.dtype)
+            stays = torch.rand(x.shape[0], 1, 1, device=x.device) >= self.drop_path
+            x = x * (stays / (1 - self.drop_path)).to(x.dtype)
         return x
 
 

@@ -1,8 +1,6 @@
 """`ViTConfig`: every choice that makes a model, checked when it is made."""
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
-from typing import Any
+from dataclasses import dataclass
 
 from vitreous.errors import InputError, check_choice
 from vitreous.nn.block import NORMS
@@ -10,10 +8,11 @@ from vitreous.nn.head import POOLS
 from vitreous.nn.position import BIASES, POSITIONS
 from vitreous.nn.score import SCORES
 from vitreous.nn.tokens import TOKENIZERS
+from vitreous.settings import Settings
 
 
 @dataclass(frozen=True)
-class ViTConfig:
+class ViTConfig(Settings):
     """A Vision Transformer for signals of one, two or three dimensions, or for sets.
 
     The rank of `input` decides: `(1, 4500)` is a spectrum, `(3, 224, 224)` an image, `(C, T, H, W)` a volume.
@@ -93,20 +92,16 @@ class ViTConfig:
         return int(self.cls) + self.registers
 
     def __post_init__(self) -> None:
-        for name in ("input", "patch", "mlp", "head", "stride", "stem", "origin", "spacing"):
-            self._set(name, _as_tuple(name, getattr(self, name)))
+        super().__post_init__()
         for name, table in _TABLES.items():
             check_choice(name, getattr(self, name), table)
-        for name in ("out", "dim", "depth", "heads", "axes", "registers"):
-            _check_int(name, getattr(self, name), least=1 if name in ("dim", "depth", "heads") else 0)
-        for name in ("dropout", "attention_dropout", "drop_path"):
-            if not 0 <= getattr(self, name) < 1:
-                raise InputError(f"{name}: found {getattr(self, name)}, expected a probability from 0 to below 1")
+        self._at_least(1, "input", "patch", "stride", "stem", "dim", "depth", "heads", "head")
+        self._at_least(0, "out", "axes", "registers", "layer_scale", "eps")
+        self._probability("dropout", "attention_dropout", "drop_path")
         if len(self.input) < 2:
             raise InputError(f"input: found {self.input}, expected channels and then samples along each axis")
-        for name in ("input", "patch", "head", "stride", "stem"):
-            for number in getattr(self, name):
-                _check_int(name, number, least=1)
+        if any(round(ratio * self.dim) < 1 for ratio in self.mlp):
+            raise InputError(f"mlp: found {self.mlp}, expected multiples of the width that leave at least one unit")
         if self.dim % self.heads:
             raise InputError(f"heads: {self.heads} heads do not divide the width dim = {self.dim}")
         if self.pool == "cls" and not self.cls:
@@ -144,8 +139,9 @@ class ViTConfig:
             raise InputError(f"axes: position {self.position!r} needs the number of coordinates, or position='none'")
         if self.bias != "none":
             raise InputError("bias: 'relative' counts steps on a grid; give a set's biases to forward as pairwise=")
-        if self.pool == "flatten":
-            raise InputError("pool: 'flatten' needs a fixed order of tokens, which a set does not have")
+        for name, choice in (("pool", "flatten"), ("score", "location")):
+            if getattr(self, name) == choice:
+                raise InputError(f"{name}: {choice!r} needs a fixed order of tokens, which a set does not have")
         self._check_scales(self.axes)
 
     def _spread(self, name: str, rank: int) -> None:
@@ -157,26 +153,13 @@ class ViTConfig:
             raise InputError(f"{name}: found {value}, expected one number for each axis of input {self.input}")
 
     def _check_scales(self, rank: int) -> None:
+        if self.position == "sinusoidal" and self.dim < 2 * rank:
+            raise InputError(f"dim: {self.dim} is too narrow for sinusoidal positions along {rank} axes")
         for name in ("origin", "spacing"):
             if getattr(self, name):
                 self._spread(name, rank)
         if any(step <= 0 for step in self.spacing):
             raise InputError(f"spacing: found {self.spacing}, expected steps above 0")
-
-    def _set(self, name: str, value: object) -> None:
-        object.__setattr__(self, name, value)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values, ready for JSON."""
-        return asdict(self)
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> "ViTConfig":
-        """The inverse of `to_dict`; a key that is no field is an error."""
-        names = [field.name for field in fields(cls)]
-        for key in values:
-            check_choice("config", key, names)
-        return cls(**values)
 
 
 _TABLES = {
@@ -187,17 +170,3 @@ _TABLES = {
     "norm": tuple(NORMS),
     "pool": tuple(POOLS),
 }
-
-
-def _as_tuple(name: str, value: Any) -> tuple[Any, ...]:
-    if isinstance(value, int | float):
-        return (value,)
-    try:
-        return tuple(value)
-    except TypeError:
-        raise InputError(f"{name}: found {value!r}, expected a number or a sequence of numbers") from None
-
-
-def _check_int(name: str, value: object, least: int) -> None:
-    if not isinstance(value, int) or isinstance(value, bool) or value < least:
-        raise InputError(f"{name}: found {value!r}, expected a whole number of at least {least}")

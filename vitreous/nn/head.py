@@ -28,7 +28,7 @@ class MeanPool(Pool):
     def forward(self, x: Tensor, mask: Tensor | None, seen: Sink = None) -> Tensor:
         x = x[:, self.prefix :]
         if mask is None:
-            return x.mean(dim=1)
+            return x.sum(dim=1) / max(1, x.shape[1])  # an empty set has a mean of zero
         weight = mask.unsqueeze(-1).to(x.dtype)  # (B, N, 1)
         return (x * weight).sum(dim=1) / weight.sum(dim=1).clamp(min=1)
 

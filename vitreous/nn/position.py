@@ -1,6 +1,6 @@
 """Where a token is: learned (S0.4) and sinusoidal (S1.3) position encodings, relative bias (S4.1), resampling.
 
-All of them read the tokens' coordinates: on a grid these are fixed, in a set they come with the elements.
+On a grid a token's place is its whole number of steps along each axis; in a set its coordinates come with it.
 """
 
 import math
@@ -40,31 +40,33 @@ class GridPosition(nn.Module):
     `learned` is a trainable table of that shape (S0.4); `sinusoidal` a constant one, zero for the prefix.
     """
 
-    def __init__(self, kind: str, steps: Tensor, dim: int, prefix: int) -> None:
+    def __init__(self, kind: str, index: Tensor, dim: int, prefix: int) -> None:
         super().__init__()
         if kind == "learned":
-            self.table: Tensor = nn.Parameter(torch.zeros(1, prefix + len(steps), dim))
+            self.table: Tensor = nn.Parameter(torch.zeros(1, prefix + len(index), dim))
         else:
-            rows = F.pad(sinusoidal(steps, dim), (0, 0, prefix, 0))
+            rows = F.pad(sinusoidal(index.float(), dim), (0, 0, prefix, 0))
             self.register_buffer("table", rows.unsqueeze(0), persistent=False)
 
-    def forward(self, steps: Tensor) -> Tensor:
+    def forward(self, coords: Tensor, dtype: torch.dtype) -> Tensor:
         return self.table
 
 
 class SetPosition(nn.Module):
     """Positions of elements that bring their own coordinates: `(B, prefix + N, D)`, zero for the prefix.
 
-    `learned` is an MLP of the coordinates, `sinusoidal` the factorised S1.3 of them.
+    `learned` is an MLP of the coordinates, `sinusoidal` the factorised S1.3 of them, both in steps of `spacing`.
     """
 
-    def __init__(self, kind: str, axes: int, dim: int, prefix: int) -> None:
+    def __init__(self, kind: str, axes: int, dim: int, prefix: int, spacing: Sequence[float] = ()) -> None:
         super().__init__()
         self.dim, self.prefix = dim, prefix
+        self.spacing = tuple(spacing) or (1.0,) * axes
         self.embed = MLP((axes, dim, dim)) if kind == "learned" else None
 
-    def forward(self, steps: Tensor) -> Tensor:
-        encoded = sinusoidal(steps, self.dim) if self.embed is None else self.embed(steps)
+    def forward(self, coords: Tensor, dtype: torch.dtype) -> Tensor:
+        steps = coords / coords.new_tensor(self.spacing)
+        encoded = sinusoidal(steps, self.dim).to(dtype) if self.embed is None else self.embed(steps.to(dtype))
         return F.pad(encoded, (0, 0, self.prefix, 0))
 
 
@@ -77,11 +79,11 @@ class RelativeBias(nn.Module):
 
     index: Tensor
 
-    def __init__(self, steps: Tensor, shape: Sequence[int], depth: int, heads: int, prefix: int) -> None:
+    def __init__(self, places: Tensor, shape: Sequence[int], depth: int, heads: int, prefix: int) -> None:
         super().__init__()
         reach = [2 * n - 1 for n in shape]  # displacements along each axis
         entries = math.prod(reach)
-        moved = (steps.unsqueeze(1) - steps.unsqueeze(0)).round().long()  # (N, N, axes)
+        moved = places.unsqueeze(1) - places.unsqueeze(0)  # (N, N, axes)
         index = torch.zeros_like(moved[..., 0])
         for axis, size in enumerate(reach):
             index = index * size + moved[..., axis] + size // 2
@@ -96,6 +98,14 @@ class RelativeBias(nn.Module):
     def forward(self, layer: int) -> Tensor:
         """The bias `(1, heads, N, N)` of one layer."""
         return self.table[layer][:, self.index].unsqueeze(0)
+
+    @staticmethod
+    def resample(table: Tensor, old: Sequence[int], new: Sequence[int]) -> Tensor:
+        """A table `(depth, heads, entries)` of the grid `old`, carried to the grid `new`; prefix entries stay."""
+        reach = [[2 * n - 1 for n in grid] for grid in (old, new)]
+        entries = math.prod(reach[0])
+        grid = table[..., :entries].float().unflatten(-1, reach[0])  # (depth, heads, *displacements)
+        return torch.cat([resize(grid, reach[1]).flatten(2).to(table.dtype), table[..., entries:]], dim=-1)
 
 
 def resample(table: Tensor, old: Sequence[int], new: Sequence[int], prefix: int) -> Tensor:

@@ -69,8 +69,14 @@ class Recordable(nn.Module):
     blocks: nn.ModuleList
 
 
+def unwrap(model: nn.Module) -> nn.Module:
+    """The model itself, where torch.compile has wrapped it."""
+    inner: nn.Module = getattr(model, "_orig_mod", model)
+    return inner
+
+
 @contextmanager
-def record(model: nn.Module, layers: Iterable[int] | None = None) -> Iterator[Record]:
+def record(model: nn.Module, layers: Iterable[int] | int | None = None) -> Iterator[Record]:
     """Keep attention weights and named intermediates of every forward inside the `with` block.
 
     The output is the same as without recording. Weights are `(B, heads, N, N)` a layer, so name only the
@@ -84,7 +90,7 @@ def record(model: nn.Module, layers: Iterable[int] | None = None) -> Iterator[Re
     >>> seen.attention[3].shape
     torch.Size([2, 4, 451, 451])
     """
-    inner = getattr(model, "_orig_mod", model)  # what torch.compile wrapped
+    inner = unwrap(model)
     if not isinstance(inner, Recordable):
         raise InputError(f"record: {type(inner).__name__} has no attention to record")
     seen = Record(_layers(layers, len(inner.blocks)))
@@ -95,10 +101,10 @@ def record(model: nn.Module, layers: Iterable[int] | None = None) -> Iterator[Re
         inner.recording = before
 
 
-def _layers(asked: Iterable[int] | None, depth: int) -> list[int]:
+def _layers(asked: Iterable[int] | int | None, depth: int) -> list[int]:
     if asked is None:
         return list(range(depth))
-    asked = list(asked)
+    asked = [asked] if isinstance(asked, int) else list(asked)
     for i in asked:
         if not -depth <= i < depth:
             raise InputError(f"layers: layer {i} does not exist; the model has layers 0 to {depth - 1}")

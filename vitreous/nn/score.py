@@ -12,6 +12,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from vitreous.errors import InputError
+
 Weights = Mapping[str, Tensor] | nn.ParameterDict
 
 
@@ -53,6 +55,8 @@ def additive(q: Tensor, k: Tensor, w: Weights) -> Tensor:
 
 def location(q: Tensor, k: Tensor, w: Weights) -> Tensor:
     """(W q)_j: the logit of key j depends on the query and on j alone (Luong 2015)."""
+    if k.shape[-2] > w["weight"].shape[1]:
+        raise InputError(f"score: found {k.shape[-2]} keys where 'location' was told of {w['weight'].shape[1]} at most")
     return q @ w["weight"][:, : k.shape[-2]].mT  # (B, heads, N_query, N_key)
 
 

@@ -1,7 +1,7 @@
 """From the input to tokens: patches of 1-, 2- and 3-D grids (S0.2, S3.2), and the elements of a set.
 
 A tokenizer returns tokens `(B, N, D)`, a mask `(B, N)` or None (True: there is data), and coordinates
-`(N, k)` or `(B, N, k)` in the input's own units. `steps` turns coordinates into steps between tokens.
+`(N, k)` or `(B, N, k)` in the input's own units.
 """
 
 import math
@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from vitreous.errors import InputError
 
-_CONV = {1: nn.Conv1d, 2: nn.Conv2d, 3: nn.Conv3d}
+CONV = {1: nn.Conv1d, 2: nn.Conv2d, 3: nn.Conv3d}
 
 
 class Tokens(NamedTuple):
@@ -67,7 +67,7 @@ class PatchTokenizer(nn.Module):
         self.stem = _stem(len(self.grid), channels, stem)
         shrink = 2 ** len(stem)
         self._window = tuple(p // shrink for p in patch), tuple(s // shrink for s in stride)
-        self.kernel = torch.Size((dim, stem[-1] if stem else channels, *self._window[0]))  # shape, as a convolution's
+        self.kernel = kernel_shape(dim, channels, patch, stem)
         self.project = nn.Linear(self.kernel[1:].numel(), dim)
         self.norm = nn.LayerNorm(dim, eps) if norm else nn.Identity()
         index = torch.cartesian_prod(*(torch.arange(n) for n in self.shape)).reshape(-1, len(self.shape))
@@ -75,10 +75,7 @@ class PatchTokenizer(nn.Module):
 
     def forward(self, x: Tensor, mask: Tensor | None = None, coords: Tensor | None = None) -> Tokens:
         """`x`: `(B, channels, *grid)`; `mask`: `(B, *grid)`, False where a sample is missing."""
-        _check_float(x)
-        expected = (self.channels, *self.grid)
-        if x.dim() != len(expected) + 1 or tuple(x.shape[1:]) != expected:
-            raise InputError(f"input: found a batch of shape {_text(x.shape)}, expected {_text(('batch', *expected))}")
+        check_batch(x, (self.channels, *self.grid), self.project.weight)
         if coords is not None:
             raise InputError("coords: a grid knows its own coordinates; they are given with sets only")
         if mask is not None:
@@ -92,16 +89,10 @@ class PatchTokenizer(nn.Module):
         return F.pad(x, self._pad) if self._pad else x
 
     def coords(self) -> Tensor:
-        """Centres of the patches `(N, axes)`, in the input's own units."""
+        """Centres of the patches `(N, axes)`, in the input's own units, exact for origins as large as a Julian date."""
+        place = self.index if self.index.device.type == "mps" else self.index.double()  # which has no float64
         axes = zip(self.origin, self.spacing, self.stride, self.patch, strict=True)
-        return torch.stack(
-            [o + d * (self.index[:, a] * s + (p - 1) / 2) for a, (o, d, s, p) in enumerate(axes)], dim=-1
-        )
-
-    def steps(self, coords: Tensor) -> Tensor:
-        """Coordinates in steps between neighbouring tokens, counted from the first: 0, 1, 2 … along each axis."""
-        step = coords.new_tensor([d * s for d, s in zip(self.spacing, self.stride, strict=True)])
-        return (coords - coords[..., :1, :]) / step
+        return torch.stack([o + d * (place[:, a] * s + (p - 1) / 2) for a, (o, d, s, p) in enumerate(axes)], dim=-1)
 
 
 class SetTokenizer(nn.Module):
@@ -111,7 +102,6 @@ class SetTokenizer(nn.Module):
         features: features of an element.
         most: the largest number of elements.
         axes: coordinates of an element.
-        spacing: along each axis, the distance that counts as one step for position encodings.
     """
 
     def __init__(
@@ -121,18 +111,16 @@ class SetTokenizer(nn.Module):
         axes: int,
         dim: int,
         norm: bool = False,
-        spacing: Sequence[float] = (),
         eps: float = 1e-6,
     ) -> None:
         super().__init__()
         self.features, self.most, self.axes = features, most, axes
-        self.spacing = tuple(spacing) or (1.0,) * axes
         self.project = nn.Linear(features, dim)
         self.norm = nn.LayerNorm(dim, eps) if norm else nn.Identity()
 
     def forward(self, x: Tensor, mask: Tensor | None = None, coords: Tensor | None = None) -> Tokens:
         """`x`: `(B, features, N)`; `mask`: `(B, N)`, False where there is no element; `coords`: `(B, N, axes)`."""
-        _check_float(x)
+        _check_type(x, self.project.weight)
         if x.dim() != 3 or x.shape[1] != self.features or x.shape[2] > self.most:
             raise InputError(
                 f"input: found a batch of shape {_text(x.shape)}, "
@@ -144,15 +132,12 @@ class SetTokenizer(nn.Module):
         if coords is None or tuple(coords.shape) != (batch, count, self.axes):
             found = "none" if coords is None else f"shape {_text(coords.shape)}"
             raise InputError(f"coords: found {found}, expected shape {_text((batch, count, self.axes))}")
+        coords = coords.to(torch.promote_types(coords.dtype, torch.float32))  # whole or half numbers would round
         if mask is not None:
             _check_mask(mask, (batch, count))
             x = x.masked_fill(~mask.unsqueeze(1), 0.0)
             coords = coords.masked_fill(~mask.unsqueeze(2), 0.0)
         return Tokens(self.norm(self.project(x.mT)), mask, coords)
-
-    def steps(self, coords: Tensor) -> Tensor:
-        """Coordinates in steps of `spacing`."""
-        return coords / coords.new_tensor(self.spacing)
 
 
 TOKENIZERS = {"patch": PatchTokenizer, "set": SetTokenizer}
@@ -161,6 +146,11 @@ TOKENIZERS = {"patch": PatchTokenizer, "set": SetTokenizer}
 def token_grid(grid: Sequence[int], patch: Sequence[int], stride: Sequence[int]) -> tuple[int, ...]:
     """Patches along each axis, the last one padded where it does not fit."""
     return tuple(-((p - g) // s) + 1 if g > p else 1 for g, p, s in zip(grid, patch, stride, strict=True))
+
+
+def kernel_shape(dim: int, channels: int, patch: Sequence[int], stem: Sequence[int]) -> torch.Size:
+    """The patch projection's shape, were it a convolution's: `(dim, channels, *patch)`, after the stem."""
+    return torch.Size((dim, stem[-1] if stem else channels, *(p // 2 ** len(stem) for p in patch)))
 
 
 def _patches(x: Tensor, patch: Sequence[int], stride: Sequence[int]) -> Tensor:
@@ -175,14 +165,25 @@ def _stem(rank: int, channels: int, widths: Sequence[int]) -> nn.Sequential:
     """Convolutions that each halve the grid, with norm and GELU."""
     layers: list[nn.Module] = []
     for width in widths:
-        layers += [_CONV[rank](channels, width, 3, stride=2, padding=1), nn.GroupNorm(1, width), nn.GELU()]
+        layers += [CONV[rank](channels, width, 3, stride=2, padding=1), nn.GroupNorm(1, width), nn.GELU()]
         channels = width
     return nn.Sequential(*layers)
 
 
-def _check_float(x: Tensor) -> None:
-    if not x.is_floating_point():
-        raise InputError(f"input: found {x.dtype}, expected floating-point numbers")
+def check_batch(x: Tensor, expected: Sequence[int], weight: Tensor) -> None:
+    """Raise `InputError` unless `x` is `(batch, *expected)` and of the type of the model's weights."""
+    _check_type(x, weight)
+    if x.dim() != len(expected) + 1 or tuple(x.shape[1:]) != tuple(expected):
+        raise InputError(f"input: found a batch of shape {_text(x.shape)}, expected {_text(('batch', *expected))}")
+
+
+def _check_type(x: object, weight: Tensor) -> None:
+    """A batch must be a tensor of the model's own type; autocast sees to the rest."""
+    if not isinstance(x, Tensor):
+        raise InputError(f"input: found {type(x).__module__}.{type(x).__name__}, expected a torch.Tensor")
+    mixed = x.is_floating_point() and x.device.type != "meta" and torch.is_autocast_enabled(x.device.type)
+    if x.dtype != weight.dtype and not mixed:
+        raise InputError(f"input: found {x.dtype}, expected {weight.dtype} like the model")
 
 
 def _check_mask(mask: Tensor, shape: Sequence[int]) -> None:

@@ -1,5 +1,7 @@
 """The Vision Transformer (S3.1): tokens, positions, blocks, pool, head."""
 
+import itertools
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -76,7 +78,7 @@ class ViT(Recordable):
         if self.prefix is not None:
             z = torch.cat([self.prefix.expand(z.shape[0], -1, -1), z], dim=1)
         if self.position is not None:
-            z = z + self.position(self.tokenizer.steps(tokens.coords))
+            z = z + self.position(tokens.coords, z.dtype)
         return F.dropout(z, self.config.dropout, training=self.training) if self.config.dropout else z
 
     def _keys(self, mask: Tensor | None) -> Tensor | None:
@@ -89,11 +91,9 @@ class ViT(Recordable):
         """The pairwise bias with zeros for the prefix tokens and for pairs without data."""
         batch, count = tokens.values.shape[:2]
         heads = self.config.heads
-        if pairwise.dim() != 4 or pairwise.shape[2:] != (count, count) or pairwise.shape[1] not in (1, heads):
-            raise InputError(
-                f"pairwise: found shape {tuple(pairwise.shape)}, "
-                f"expected ({batch} or 1, {heads} or 1, {count}, {count})"
-            )
+        found = tuple(pairwise.shape)
+        if found not in set(itertools.product((1, batch), (1, heads), (count,), (count,))):
+            raise InputError(f"pairwise: found shape {found}, expected ({batch} or 1, {heads} or 1, {count}, {count})")
         if tokens.mask is not None:
             pairwise = pairwise.masked_fill(~(tokens.mask[:, None, :, None] & tokens.mask[:, None, None, :]), 0.0)
         return F.pad(pairwise, (self.config.prefix, 0, self.config.prefix, 0))
@@ -123,7 +123,7 @@ class ViT(Recordable):
 
 def _tokenizer(c: ViTConfig) -> PatchTokenizer | SetTokenizer:
     if c.tokens == "set":
-        return SetTokenizer(c.input[0], c.input[1], c.axes, c.dim, c.embed_norm, c.spacing, c.eps)
+        return SetTokenizer(c.input[0], c.input[1], c.axes, c.dim, c.embed_norm, c.eps)
     return PatchTokenizer(
         c.grid, c.input[0], c.patch, c.stride, c.dim, c.stem, c.embed_norm, c.origin, c.spacing, c.eps
     )
@@ -133,15 +133,14 @@ def _position(c: ViTConfig, tokenizer: PatchTokenizer | SetTokenizer) -> GridPos
     if c.position == "none":
         return None
     if isinstance(tokenizer, SetTokenizer):
-        return SetPosition(c.position, c.axes, c.dim, c.prefix)
-    return GridPosition(c.position, tokenizer.steps(tokenizer.coords()), c.dim, c.prefix)
+        return SetPosition(c.position, c.axes, c.dim, c.prefix, c.spacing)
+    return GridPosition(c.position, tokenizer.index, c.dim, c.prefix)
 
 
 def _relative_bias(c: ViTConfig, tokenizer: PatchTokenizer | SetTokenizer) -> RelativeBias | None:
     if c.bias == "none" or isinstance(tokenizer, SetTokenizer):
         return None
-    steps = tokenizer.steps(tokenizer.coords())
-    return RelativeBias(steps, tokenizer.shape, c.depth, c.heads, c.prefix)
+    return RelativeBias(tokenizer.index, tokenizer.shape, c.depth, c.heads, c.prefix)
 
 
 def _block(c: ViTConfig, layer: int, keys: int) -> Block:

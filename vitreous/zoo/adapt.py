@@ -8,9 +8,11 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from vitreous.errors import InputError
-from vitreous.nn import PatchTokenizer, ViT, resample
+from vitreous.nn import PatchTokenizer, RelativeBias, ViT, resample
 from vitreous.nn.position import resize
 from vitreous.zoo.layouts import KERNEL, POSITION, Checkpoint, State
+
+_STEM, _BIAS = "tokenizer.stem.0.weight", "bias.table"
 
 
 def fit(checkpoint: Checkpoint, model: ViT) -> tuple[State, list[str]]:
@@ -21,34 +23,43 @@ def fit(checkpoint: Checkpoint, model: ViT) -> tuple[State, list[str]]:
     """
     own = model.state_dict()
     state, notes = dict(checkpoint.state), list(checkpoint.notes)
-    if isinstance(model.tokenizer, PatchTokenizer):
+    tokenizer = model.tokenizer
+    if isinstance(tokenizer, PatchTokenizer):
+        if _STEM in state and _STEM in own:
+            state[_STEM] = _fit_channels(state[_STEM], own[_STEM].shape[1], notes)
         if KERNEL in state:
-            state[KERNEL] = fit_kernel(state[KERNEL], model.tokenizer.kernel, notes).flatten(1)
+            state[KERNEL] = fit_kernel(state[KERNEL], tokenizer.kernel, notes).flatten(1)
         if POSITION in state and POSITION in own:
-            state[POSITION] = _fit_positions(state[POSITION], checkpoint.grid, model, notes)
+            state[POSITION] = _fit_positions(
+                state[POSITION], checkpoint.grid, tokenizer.shape, model.config.prefix, notes
+            )
+        if _BIAS in state and _BIAS in own and checkpoint.grid and checkpoint.grid != tokenizer.shape:
+            state[_BIAS] = RelativeBias.resample(state[_BIAS], checkpoint.grid, tokenizer.shape)
+            notes.append(f"relative bias: grid {by(checkpoint.grid)} -> {by(tokenizer.shape)}")
     _fit_head(state, own, notes)
     _check(state, own)
+    if checkpoint.eps not in (None, model.config.eps):
+        notes.append(f"layer norms: trained with eps={checkpoint.eps:g}, this model has {model.config.eps:g}")
     return state, notes
 
 
 def fit_kernel(kernel: Tensor, shape: Sequence[int], notes: list[str]) -> Tensor:
     """A patch kernel `(D, channels, *patch)` carried to another channel count and patch."""
-    channels, patch = shape[1], tuple(shape[2:])
-    found = kernel.shape[1]
     if kernel.dim() != len(shape):
-        return kernel  # of another rank: left for the check of shapes
-    if channels != found:
-        kernel = _fit_channels(kernel, channels)
-        notes.append(f"first layer: {found} channels -> {channels}")
+        raise InputError(f"checkpoint: patches of shape {tuple(kernel.shape)[2:]} cannot become {tuple(shape)[2:]}")
+    kernel, patch = _fit_channels(kernel, shape[1], notes), tuple(shape[2:])
     if tuple(kernel.shape[2:]) != patch:
-        notes.append(f"first layer: patch {_by(kernel.shape[2:])} -> {_by(patch)}")
+        notes.append(f"first layer: patch {by(kernel.shape[2:])} -> {by(patch)}")
         kernel = _fit_patch(kernel, patch)
     return kernel
 
 
-def _fit_channels(kernel: Tensor, channels: int) -> Tensor:
+def _fit_channels(kernel: Tensor, channels: int, notes: list[str]) -> Tensor:
     """One channel sees the sum over all; more are repeats, scaled to keep the response to a grey input."""
     found = kernel.shape[1]
+    if channels == found:
+        return kernel
+    notes.append(f"first layer: {found} channels -> {channels}")
     if channels == 1:
         return kernel.sum(dim=1, keepdim=True)
     repeats = [1, math.ceil(channels / found)] + [1] * (kernel.dim() - 2)
@@ -67,28 +78,31 @@ def _fit_patch(kernel: Tensor, patch: Sequence[int]) -> Tensor:
     return fitted.reshape(*kernel.shape[:2], *patch).to(kernel.dtype)
 
 
-def _fit_positions(table: Tensor, grid: tuple[int, ...] | None, model: ViT, notes: list[str]) -> Tensor:
-    tokenizer, prefix = model.tokenizer, model.config.prefix
-    assert isinstance(tokenizer, PatchTokenizer)
-    new = tokenizer.shape
-    count = table.shape[1]
+def _fit_positions(
+    table: Tensor, grid: tuple[int, ...] | None, new: tuple[int, ...], prefix: int, notes: list[str]
+) -> Tensor:
     if grid is None:
-        grid, bare = _infer_grid(count, prefix, new)
+        grid, bare = _infer_grid(table.shape[1], prefix, new)
         if bare:  # positions of the patches alone: the prefix has none
             table = F.pad(table, (0, 0, prefix, 0))
     if grid != new:
-        notes.append(f"positions: grid {_by(grid)} -> {_by(new)}")
+        notes.append(f"positions: grid {by(grid)} -> {by(new)}")
     return resample(table, grid, new, prefix)
 
 
 def _infer_grid(count: int, prefix: int, new: tuple[int, ...]) -> tuple[tuple[int, ...], bool]:
-    """The token grid of a table of `count` rows, and whether it leaves the prefix tokens out."""
-    for rows, bare in ((count - prefix, False), (count, prefix > 0)):
-        if rows == math.prod(new):
-            return new, bare
-        side = round(max(rows, 0) ** (1 / len(new)))
-        if rows > 0 and side ** len(new) == rows:
-            return (side,) * len(new), bare
+    """The token grid of a table of `count` rows, and whether it leaves the prefix tokens out.
+
+    Other libraries train on grids with as many tokens along each axis; failing that, it is the model's own grid.
+    """
+    known = [(rows, bare) for rows, bare in ((count - prefix, False), (count, prefix > 0)) if rows > 0]
+    grids: list[tuple[tuple[int, ...], int, bool]] = [
+        ((round(rows ** (1 / len(new))),) * len(new), rows, bare) for rows, bare in known
+    ]
+    regular = [(grid, bare) for grid, rows, bare in grids if math.prod(grid) == rows]
+    same = [(new, bare) for rows, bare in known if rows == math.prod(new)]
+    for found in [g for g in regular if g in same] + regular + same:
+        return found
     raise InputError(f"checkpoint: {count} positions are no grid of {len(new)} equal axes with {prefix} prefix tokens")
 
 
@@ -101,12 +115,13 @@ def _fit_head(state: State, own: State, notes: list[str]) -> None:
     for key in found:
         del state[key]
     state.update(wanted)
-    notes.append(f"head: {_outputs(found)} -> {_outputs(wanted)}" + (", newly initialised" if wanted else ""))
+    notes.append(f"head: {_widths(found)} -> {_widths(wanted)}" + (", newly initialised" if wanted else ""))
 
 
-def _outputs(head: State) -> str:
-    biases = [value for key, value in sorted(head.items()) if key.endswith("bias")]
-    return f"{len(biases[-1])} outputs" if biases else "none"
+def _widths(head: State) -> str:
+    weights = [tuple(value.shape) for key, value in sorted(head.items()) if key.endswith("weight")]
+    widths = [weights[0][-1], *(shape[0] for shape in weights)] if weights else []
+    return " → ".join(str(n) for n in widths) if widths else "none"
 
 
 def _check(state: State, own: State) -> None:
@@ -131,5 +146,6 @@ def _list(items: Sequence[str], most: int = 6) -> str:
     return ", ".join(items[:most]) + more
 
 
-def _by(shape: Sequence[int]) -> str:
-    return "×".join(str(n) for n in shape)
+def by(shape: Sequence[float]) -> str:
+    """A shape for people, e.g. 3×224×224."""
+    return "×".join(f"{n:g}" for n in shape)

@@ -22,6 +22,8 @@ class Checkpoint:
     state: State
     grid: tuple[int, ...] | None = None
     """Token grid of the positions; None: as many along each axis."""
+    eps: float | None = None
+    """What the layer norms were trained with, where the layout tells."""
     notes: list[str] = field(default_factory=list)
 
 
@@ -110,7 +112,8 @@ def _from_transformers(source: State) -> Checkpoint:
     source = {re.sub(r"^encoder\.layer\.", "layers.", key.removeprefix("vit.")): v for key, v in source.items()}
     pooler = [source.pop(key) for key in list(source) if key.startswith("pooler.")]
     state = _join_qkv(_rename(source, "layers", _HF_BLOCK, _HF_MODEL))
-    return Checkpoint(state, notes=["pooler left out: the model has none"] if pooler else [])
+    notes = ["pooler left out: the model has none"] if pooler else []
+    return Checkpoint(state, eps=1e-12, notes=notes)  # the default of transformers and of every ViT on its hub
 
 
 # Google's name within an encoder block: ours
@@ -166,7 +169,7 @@ _LAYOUTS: dict[str, tuple[str, Callable[[State], Checkpoint]]] = {  # a key that
 
 def read_layout(source: Mapping[str, Tensor]) -> Checkpoint:
     """Recognise a checkpoint's layout by its keys and bring it to our names."""
-    state = {key.removeprefix("module."): value for key, value in source.items()}
+    state = {re.sub(r"^(module\.|_orig_mod\.)+", "", key): value for key, value in source.items()}
     for mark, reader in _LAYOUTS.values():
         if any(key.endswith(mark) for key in state):
             return reader(state)

@@ -10,6 +10,7 @@ from rich.table import Table
 
 from vitreous.errors import InputError
 from vitreous.nn import ViTConfig
+from vitreous.zoo.adapt import by
 from vitreous.zoo.cost import cost, parts
 from vitreous.zoo.variants import VARIANTS, list_models, model_config
 from vitreous.zoo.weights import read_config
@@ -30,7 +31,7 @@ def print_models(pattern: str = "*", as_json: bool = False) -> None:
         config = VARIANTS[name]
         price = cost(config)
         table.add_row(
-            name, _by(config.input), _by(config.patch), str(price.tokens), str(config.dim), str(config.depth),
+            name, by(config.input), by(config.patch), str(price.tokens), str(config.dim), str(config.depth),
             str(config.heads), str(config.out), f"{price.parameters:,}", f"{price.flops / 1e9:,.2f}",
         )  # fmt: skip
     console().print(table)
@@ -53,11 +54,7 @@ def print_summary(model: str) -> None:
 
 
 def _choices(config: ViTConfig) -> str:
-    return f"{config.heads} heads, {config.score} score, MLP ×{_by(config.mlp)}"
-
-
-def _by(shape: tuple[float, ...]) -> str:
-    return "×".join(f"{n:g}" for n in shape)
+    return f"{config.heads} heads, {config.score} score, MLP ×{by(config.mlp)}"
 
 
 def console() -> Console:

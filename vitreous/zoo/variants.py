@@ -47,7 +47,7 @@ def model_config(name: str, **overrides: Any) -> ViTConfig:
     """The configuration of a named model, with fields of `ViTConfig` overridden."""
     if name not in VARIANTS:
         near = get_close_matches(name, VARIANTS, n=3)
-        hint = f"did you mean {' or '.join(near)}?" if near else "'vitreous models' lists them"
+        hint = f"did you mean {' or '.join(near)}?" if near else f"expected one of: {', '.join(VARIANTS)}"
         raise InputError(f"model: unknown name {name!r}; {hint}")
     base = VARIANTS[name]
     unknown = set(overrides) - set(base.to_dict())

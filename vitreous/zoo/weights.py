@@ -2,102 +2,114 @@
 
 import json
 import os
-import tempfile
 from collections.abc import Callable, Mapping
 from os import PathLike
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import safetensors.torch
 import torch
-from torch import Tensor
+from safetensors import safe_open
+from torch import Tensor, nn
 
+from vitreous.atomic import write_atomically
 from vitreous.errors import InputError, check_choice
-from vitreous.nn import PatchTokenizer, ViT, ViTConfig
+from vitreous.nn import ViT, ViTConfig
+from vitreous.nn.record import unwrap
+from vitreous.nn.tokens import kernel_shape, token_grid
 from vitreous.zoo.adapt import fit
 from vitreous.zoo.layouts import KERNEL, Checkpoint, State, read_layout, to_timm
 
 HUB = "hf-hub:"
 CONFIG, WEIGHTS = "config.json", "model.safetensors"
+_MARK = "vitreous"
 
 
-def load_weights(model: ViT, source: str | PathLike[str], verbose: bool = True) -> list[str]:
+def load_weights(model: nn.Module, source: str | PathLike[str], verbose: bool = True) -> list[str]:
     """Load a checkpoint into a model, adapting what another resolution, class or channel count asks for (S1.6).
 
     Args:
-        model: changed only if everything fits.
-        source: a `.safetensors`, `.npz`, `.pt`, `.pth` or `.bin` file in timm's, transformers' or Google's layout,
-            a folder written by `save_model`, or `hf-hub:owner/name` for the Hugging Face hub.
+        model: a `ViT`, compiled or not; changed only if everything fits.
+        source: a `.safetensors`, `.npz`, `.pt`, `.pth` or `.bin` file in our own, timm's, transformers' or Google's
+            layout, a folder with a `model.safetensors`, or `hf-hub:owner/name` for the Hugging Face hub
+            (`hf-hub:owner/name/file@revision` for another file or revision).
         verbose: print what was adapted.
 
     Returns:
         What was adapted, a line each.
     """
+    inner = _vit(model)
     try:
-        state, notes = fit(_read(source), model)
+        state, notes = fit(_read(source), inner)
     except InputError as fault:
         raise InputError(f"{source}: {fault}") from None
-    model.load_state_dict(state)
+    except (IndexError, RuntimeError, TypeError, ValueError, ZeroDivisionError) as fault:
+        raise InputError(f"{source}: a weight has a shape that no model gives it ({_first_line(fault)})") from None
+    inner.load_state_dict(state)
     if verbose:
         for note in notes or ["every weight as it is"]:
             print(f"{source}: {note}")
     return notes
 
 
-def save_weights(model: ViT, path: str | PathLike[str], layout: str = "vitreous") -> None:
+def save_weights(model: nn.Module, path: str | PathLike[str], layout: str = "vitreous") -> None:
     """Write a `.safetensors` file under our names or, with `layout="timm"`, under timm's."""
     check_choice("layout", layout, ("vitreous", "timm"))
-    state = to_timm(model) if layout == "timm" else model.state_dict()
-    write_atomically(Path(path), safetensors.torch.save({k: v.contiguous() for k, v in state.items()}))
+    inner = _vit(model)
+    state = to_timm(inner) if layout == "timm" else inner.state_dict()
+    about = {_MARK: json.dumps({"layout": layout, "config": inner.config.to_dict()})}
+    write_atomically(Path(path), safetensors.torch.save({k: v.contiguous() for k, v in state.items()}, about))
 
 
-def save_model(model: ViT, folder: str | PathLike[str]) -> None:
+def save_model(model: nn.Module, folder: str | PathLike[str]) -> None:
     """Write `config.json` and `model.safetensors`, each whole or not at all."""
     folder = Path(folder)
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as fault:
+        raise InputError(f"{folder}: cannot be made a folder ({fault.strerror})") from None
     save_weights(model, folder / WEIGHTS)
-    write_atomically(folder / CONFIG, (json.dumps(model.config.to_dict(), indent=1) + "\n").encode())
+    write_atomically(folder / CONFIG, (json.dumps(_vit(model).config.to_dict(), indent=1) + "\n").encode())
 
 
 def load_model(folder: str | PathLike[str]) -> ViT:
     """The model that `save_model` wrote."""
     model = ViT(read_config(Path(folder)))
-    load_weights(model, folder, verbose=False)
+    if notes := load_weights(model, folder, verbose=False):
+        raise InputError(f"{folder}: {CONFIG} and {WEIGHTS} do not belong together ({notes[0]})")
     return model
 
 
-def write_atomically(path: Path, content: bytes) -> None:
-    """Write beside the file and move into place, so that a fault leaves what was there before."""
-    handle, beside = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(beside, path)
-    except OSError as fault:
-        Path(beside).unlink(missing_ok=True)
-        raise InputError(f"{path}: cannot be written ({fault.strerror})") from None
+def _vit(model: nn.Module) -> ViT:
+    inner = unwrap(model)
+    if not isinstance(inner, ViT):
+        raise InputError(f"model: found {type(inner).__name__}, expected a ViT")
+    return inner
 
 
 def _read(source: str | PathLike[str]) -> Checkpoint:
     text = os.fspath(source)
     path = _download(text.removeprefix(HUB)) if text.startswith(HUB) else Path(text)
-    if (path / CONFIG).is_file():
-        return _read_folder(path)
-    return read_layout(_read_file(path))
+    path = path / WEIGHTS if path.is_dir() else path
+    state, about = _read_file(path), _about(path)
+    checkpoint = read_layout(state) if about.get("layout") != "vitreous" else Checkpoint(state)
+    if "config" in about:  # ours says what grid its positions have, and what its flat patch projection was cut from
+        config = ViTConfig.from_dict(about["config"])
+        if config.tokens == "patch":
+            kernel = kernel_shape(config.dim, config.input[0], config.patch, config.stem)
+            checkpoint.grid = token_grid(config.grid, config.patch, config.stride)
+            checkpoint.state[KERNEL] = checkpoint.state[KERNEL].reshape(kernel)
+    return checkpoint
 
 
-def _read_folder(folder: Path) -> Checkpoint:
-    """Our own layout; the config beside the weights says what the flat patch projection was cut from."""
-    with torch.device("meta"):
-        tokenizer = ViT(read_config(folder)).tokenizer
-    state = _read_file(folder / WEIGHTS)
-    if KERNEL not in state or not isinstance(tokenizer, PatchTokenizer):
-        return Checkpoint(state)
-    if state[KERNEL].numel() != tokenizer.kernel.numel():
-        raise InputError(f"{KERNEL} is {tuple(state[KERNEL].shape)} where {CONFIG} makes it {tuple(tokenizer.kernel)}")
-    return Checkpoint(state | {KERNEL: state[KERNEL].reshape(tokenizer.kernel)}, grid=tokenizer.shape)
+def _about(path: Path) -> dict[str, Any]:
+    """What we noted in a file that we wrote; nothing in a file of others."""
+    if path.suffix != ".safetensors":
+        return {}
+    with safe_open(path, "pt") as file:
+        found = json.loads((file.metadata() or {}).get(_MARK, "{}"))
+    return found if isinstance(found, dict) else {}
 
 
 def read_config(folder: Path) -> ViTConfig:
@@ -119,7 +131,7 @@ def read_config(folder: Path) -> ViTConfig:
 def _read_file(path: Path) -> State:
     """Tensors by name; nothing in the file is ever executed."""
     if not path.is_file():
-        raise InputError("no such file, nor a folder written by save_model")
+        raise InputError(f"no such file, nor a folder with a {WEIGHTS}")
     check_choice("file type", path.suffix, _READERS)
     try:
         return _READERS[path.suffix](path)
@@ -153,16 +165,17 @@ _READERS: dict[str, Callable[[Path], State]] = {
 }
 
 
-def _download(repo: str) -> Path:
-    """The weight file of a hub repository, fetched into huggingface_hub's cache."""
+def _download(text: str) -> Path:
+    """A file of a hub repository, `owner/name[/file][@revision]`, fetched into huggingface_hub's cache."""
     try:
         from huggingface_hub import hf_hub_download
         from huggingface_hub.errors import HfHubHTTPError, HFValidationError
     except ImportError:
         raise InputError("the hub needs an extra: pip install 'vitreous[hub]'") from None
-    name, _, revision = repo.partition("@")
+    place, _, revision = text.partition("@")
+    owner, name, *file = place.split("/", 2)
     try:
-        return Path(hf_hub_download(name, WEIGHTS, revision=revision or None))
+        return Path(hf_hub_download(f"{owner}/{name}", file[0] if file else WEIGHTS, revision=revision or None))
     except (HfHubHTTPError, HFValidationError, OSError) as fault:
         raise InputError(f"cannot be fetched from the hub ({_first_line(fault)})") from None
 

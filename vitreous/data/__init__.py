@@ -1,0 +1,48 @@
+"""Samples from files, by name or from memory: what they are, what they mean, and how they are split."""
+
+from collections.abc import Callable, Sequence
+from os import PathLike, fspath
+from pathlib import Path
+
+from vitreous.data.builtin import data_folder, digits, mnist
+from vitreous.data.images import read_image_files, read_images
+from vitreous.data.source import PARTS, Axis, Source, Split, Target, split
+from vitreous.data.spectra import read_spectra
+from vitreous.errors import InputError
+
+__all__ = [
+    "BUILTIN",
+    "PARTS",
+    "Axis",
+    "Source",
+    "Split",
+    "Target",
+    "data_folder",
+    "digits",
+    "mnist",
+    "read",
+    "read_image_files",
+    "read_images",
+    "read_spectra",
+    "split",
+]
+
+BUILTIN: dict[str, Callable[[], Source]] = {"digits": digits, "mnist": mnist}
+
+
+def read(source: str | PathLike[str], targets: str | Sequence[str] = ()) -> Source:
+    """Read data by what they are.
+
+    Args:
+        source: `digits` or `mnist` (a folder of that name is `./digits`), a folder of images, or a file of spectra.
+        targets: for spectra, the columns to predict; see `read_spectra`.
+    """
+    text = fspath(source)
+    path = Path(text)
+    if text not in BUILTIN and not path.is_dir():
+        if not path.exists():
+            raise InputError(f"{text}: no such file or folder; expected one, or a data set: {', '.join(BUILTIN)}")
+        return read_spectra(path, targets)
+    if targets:
+        raise InputError(f"{text}: the class of an image is its folder; targets are for spectra")
+    return BUILTIN[text]() if text in BUILTIN else read_images(path)

@@ -1,0 +1,200 @@
+"""NPY, NPZ and HDF5: spectra and targets as named arrays, large ones mapped from the file and never loaded whole."""
+
+import zipfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vitreous.data.contents import CLASS, Column, Contents, choose, listed, parse_target
+from vitreous.data.extras import load_extra
+from vitreous.data.source import PARTS, Target
+from vitreous.data.tables import known_of, read_csv
+from vitreous.errors import InputError
+
+_AXES = {"axis": "", "wavelength": "", "two_theta": "degrees"}  # arrays taken for the axis, and their unit
+_OBJECTS = "holds Python objects, expected numbers; are the spectra of unequal length?"
+
+
+@dataclass(frozen=True)
+class Arrays:
+    """Arrays of an open file, each read when asked for."""
+
+    names: Sequence[str]
+    read: Callable[[str], NDArray[Any]]
+    units: Mapping[str, str] = field(default_factory=dict)
+
+
+def read_npy(path: Path, words: Sequence[str], axis: str | None) -> Contents:
+    """Spectra alone; what is known of them stands in a CSV of the same stem."""
+    try:
+        x = np.lib.format.open_memmap(path, mode="r")
+    except ValueError as fault:
+        raise InputError(_OBJECTS if "objects" in str(fault) else f"not a NumPy array, or damaged ({fault})") from None
+    beside = path.with_suffix(".csv")
+    if not beside.is_file():
+        if words:
+            raise InputError(f"an .npy file holds no targets; expected them in {beside.name} beside it")
+        return Contents(x)
+    try:
+        table = read_csv(beside)
+        if x.shape[:1] != (len(table.frame),):
+            raise InputError(f"found {len(table.frame)} rows for spectra of shape {x.shape}")
+        columns, parts = known_of(table, words)
+    except InputError as fault:
+        raise InputError(f"{beside.name}: {fault}") from None
+    return Contents(x, columns, parts)
+
+
+def read_npz(path: Path, words: Sequence[str], axis: str | None) -> Contents:
+    with _open_npz(path) as arrays:
+        return _contents(arrays, words, axis)
+
+
+def read_hdf5(path: Path, words: Sequence[str], axis: str | None) -> Contents:
+    with _open_hdf5(path) as arrays:
+        return _contents(arrays, words, axis)
+
+
+@contextmanager
+def _open_npz(path: Path) -> Iterator[Arrays]:
+    if not zipfile.is_zipfile(path):
+        raise InputError("not a NumPy archive, or damaged")
+    with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
+
+        def read(name: str) -> NDArray[Any]:
+            try:
+                return np.asarray(archive[name])
+            except ValueError as fault:
+                raise InputError(f"array {name!r} {_OBJECTS if 'Object' in str(fault) else fault}") from None
+
+        yield Arrays(archive.files, read)
+
+
+@contextmanager
+def _open_hdf5(path: Path) -> Iterator[Arrays]:
+    h5py = load_extra("h5py")
+    with h5py.File(path, "r") as file:
+        sets = {name: item for name, item in file.items() if isinstance(item, h5py.Dataset)}
+        units = {name: _text(item.attrs["units"]) for name, item in sets.items() if "units" in item.attrs}  # as NeXus
+        yield Arrays(list(sets), lambda name: _read_dataset(path, sets[name]), units)
+
+
+def _text(value: Any) -> str:
+    return value.decode() if isinstance(value, bytes) else str(value)
+
+
+def _read_dataset(path: Path, dataset: Any) -> NDArray[Any]:
+    """Mapped where the numbers lie in one piece, else loaded (chunked, compressed, compact, in other files, text)."""
+    if load_extra("h5py").check_string_dtype(dataset.dtype):
+        return np.asarray(dataset.asstr()[...]).astype(str)
+    if dataset.dtype.kind == "O":
+        raise InputError(f"array {dataset.name.strip('/')!r} {_OBJECTS}")
+    offset = None if dataset.external else dataset.id.get_offset()
+    if offset is None or dataset.dtype.kind not in "fiu" or not dataset.shape or not dataset.size:
+        return np.asarray(dataset[...])
+    return np.memmap(path, dataset.dtype, "r", offset, dataset.shape)
+
+
+def _contents(arrays: Arrays, words: Sequence[str], axis: str | None) -> Contents:
+    """From `x` and its targets, or from `train_x`, `train_y`, `test_x`, `test_y`, which are also the parts."""
+    given = [part for part in PARTS if f"{part}_x" in arrays.names]
+    if "x" not in arrays.names and "train" not in given:
+        raise InputError(f"found arrays {listed(arrays.names)}; expected x, or train_x and test_x")
+    prefixes = [""] if "x" in arrays.names else [f"{part}_" for part in given]
+    blocks = [arrays.read(f"{prefix}x") for prefix in prefixes]
+    for prefix, block in zip(prefixes, blocks, strict=True):
+        if block.ndim < 2 or block.shape[1:] != blocks[0].shape[1:]:
+            raise InputError(
+                f"{prefix}x has shape {block.shape} and {prefixes[0]}x {blocks[0].shape}; "
+                "expected (samples, points) or (samples, channels, points) with equal lengths"
+            )
+    counts = [len(block) for block in blocks]
+    columns = _columns(arrays, prefixes, counts, words)
+    points, name, unit = _points(arrays, blocks[0].shape[-1], axis, {column.target.name for column in columns})
+    if prefixes == [""]:
+        return Contents(blocks[0], columns, {}, points, name, unit)
+    rows = np.split(np.arange(sum(counts)), np.cumsum(counts)[:-1])
+    x = np.concatenate([np.asarray(block) for block in blocks])
+    return Contents(x, columns, dict(zip(given, rows, strict=True)), points, name, unit)
+
+
+def _columns(arrays: Arrays, prefixes: Sequence[str], counts: Sequence[int], words: Sequence[str]) -> list[Column]:
+    first = prefixes[0]
+    names = [name.removeprefix(first) for name in arrays.names if name.startswith(first) and name != f"{first}x"]
+    if not words and "y" not in names:
+        return []
+    given = [parse_target(word, names) for word in words]
+    others = [name for name in names if name != "y" and not _is_axis(name)]
+    if "y" in names and not others and not any(target.name in names for target in given):
+        return _split(Target("y", arrays.units.get(f"{first}y", "")), _labels(arrays, "y", prefixes, counts), given)
+    columns = []
+    for target in choose(words or ["y"], names):
+        known = Target(target.name, target.unit or arrays.units.get(f"{first}{target.name}", ""))
+        columns += _split(known, _labels(arrays, target.name, prefixes, counts), [])
+    return columns
+
+
+def _labels(arrays: Arrays, name: str, prefixes: Sequence[str], counts: Sequence[int]) -> NDArray[Any]:
+    """Values of a target over all parts, `(n,)` or `(n, k)`."""
+    blocks = []
+    for prefix, count in zip(prefixes, counts, strict=True):
+        if f"{prefix}{name}" not in arrays.names:
+            raise InputError(f"found {prefix}x without {prefix}{name} among arrays {listed(arrays.names)}")
+        block = np.asarray(arrays.read(f"{prefix}{name}"))
+        if block.ndim not in (1, 2) or len(block) != count:
+            raise InputError(f"{prefix}{name} has shape {block.shape}; expected {count} rows as in {prefix}x")
+        blocks.append(block)
+    if len({block.shape[1:] for block in blocks}) > 1:
+        raise InputError(f"targets {name!r} differ in shape between parts: {listed(str(b.shape) for b in blocks)}")
+    return np.concatenate(blocks)
+
+
+def _split(array: Target, values: NDArray[Any], names: Sequence[Target]) -> list[Column]:
+    """One array as columns; `names` are the user's for those of `y`, else they are numbered."""
+    if values.ndim == 2 and values.shape[1] == 1:
+        values = values[:, 0]
+    width = 1 if values.ndim == 1 else values.shape[1]
+    if names and len(names) != width:
+        raise InputError(f"no target {names[0].name!r}, and array 'y' has {width} column(s) for {len(names)} name(s)")
+    if values.ndim == 1:
+        return [_column(names[0] if names else array, values)]
+    if values.dtype.kind != "f":
+        raise InputError(
+            f"array {array.name!r} has shape {values.shape} of type {values.dtype}; "
+            "expected class labels (samples,) or floating quantities (samples, targets)"
+        )
+    targets = names or [Target(f"{array.name} {k + 1}", array.unit) for k in range(width)]
+    return [_column(target, values[:, k]) for k, target in enumerate(targets)]
+
+
+def _column(target: Target, values: NDArray[Any]) -> Column:
+    """Floating values are quantities; integers and text are classes unless a unit says that they are quantities."""
+    if values.dtype.kind == "S":
+        values = np.char.decode(values, "utf-8")
+    if values.dtype.kind not in "fiubU":
+        raise InputError(f"target {target.name!r} is of type {values.dtype}, expected numbers or text")
+    quantity = values.dtype.kind == "f" or (values.dtype.kind in "iu" and target.unit)
+    return Column(target, values, is_class=target.unit == CLASS or not quantity)
+
+
+def _is_axis(name: str) -> bool:
+    return name in _AXES or name.endswith("_nm")
+
+
+def _points(arrays: Arrays, count: int, axis: str | None, taken: set[str]) -> tuple[NDArray[Any] | None, str, str]:
+    """Values, name and unit of the array that tells where the points lie."""
+    likely = [name for name in arrays.names if name == axis or _is_axis(name)]
+    for name in sorted(likely, key=lambda name: name != axis):
+        values = np.asarray(arrays.read(name))
+        if values.shape == (count,) and values.dtype.kind in "fiu" and name not in taken:
+            unit = arrays.units.get(name) or ("nm" if name.endswith("_nm") else _AXES.get(name, ""))
+            called = axis if axis and axis != name else name.removesuffix("_nm")
+            return values.astype(np.float64), called, unit
+        if name == axis:
+            raise InputError(f"axis {name!r} has shape {values.shape} of type {values.dtype}, expected {count} numbers")
+    return None, "", ""

@@ -1,0 +1,73 @@
+"""How raw samples are scaled before the model sees them; fitted on the training part and kept in the run."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from vitreous.errors import InputError, check_choice
+
+SCALINGS = ("none", "channel", "sample", "point")
+_CHUNK = 4096
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """`(x - mean) / deviation`, over one of four extents.
+
+    none: as it is. channel: one mean and deviation a channel. sample: each sample by its own (standard normal
+    variate, for spectra whose overall height means nothing). point: one for each point of the grid (for spectra
+    of which small differences matter, as in chemometrics).
+    """
+
+    kind: str = "none"
+    mean: tuple[float, ...] = ()
+    deviation: tuple[float, ...] = ()
+
+    def __post_init__(self) -> None:
+        check_choice("scale", self.kind, SCALINGS)
+        if len(self.mean) != len(self.deviation):
+            raise InputError(f"scale: {len(self.mean)} means but {len(self.deviation)} deviations")
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """`(B, C, *grid)` of any real type `-> (B, C, *grid)` float32, on its device."""
+        x = x.float()
+        if self.kind == "none":
+            return x
+        if self.kind == "sample":
+            extent = tuple(range(1, x.dim()))
+            return (x - x.mean(extent, keepdim=True)) / (x.std(extent, keepdim=True) + 1e-8)
+        shape = (1, -1, *[1] * (x.dim() - 2)) if self.kind == "channel" else (1, *x.shape[1:])
+        mean = torch.tensor(self.mean, device=x.device).reshape(shape)
+        deviation = torch.tensor(self.deviation, device=x.device).reshape(shape)
+        return (x - mean) / deviation
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, ready for JSON."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> "Scaling":
+        """The inverse of `to_dict`."""
+        return cls(values["kind"], tuple(values["mean"]), tuple(values["deviation"]))
+
+
+def fit_scaling(kind: str, x: NDArray[Any], rows: NDArray[np.intp]) -> Scaling:
+    """The scaling of the given rows of `x` `(n, C, *grid)`, read in chunks so that `x` may exceed memory."""
+    check_choice("scale", kind, SCALINGS)
+    if kind in ("none", "sample"):
+        return Scaling(kind)
+    extent = (0, *range(2, x.ndim)) if kind == "channel" else (0,)
+    count, total, squares = 0, 0.0, 0.0
+    for start in range(0, len(rows), _CHUNK):
+        part = np.asarray(x[rows[start : start + _CHUNK]], dtype=np.float64)
+        count += part.size // part.sum(axis=extent).size
+        total, squares = total + part.sum(axis=extent), squares + np.square(part).sum(axis=extent)
+    mean = np.ravel(total / count)
+    deviation = np.sqrt(np.maximum(np.ravel(squares / count) - mean**2, 0))
+    floor = deviation.max() * 1e-3 or 1.0  # a point that never changes must not be blown up
+    return Scaling(kind, tuple(mean.tolist()), tuple(np.maximum(deviation, floor).tolist()))

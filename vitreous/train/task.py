@@ -1,0 +1,223 @@
+"""Tasks: from raw outputs to a loss, metrics and physical quantities.
+
+A task gives the model's targets as floats `(B, K)` (class probabilities, or scaled quantities), so that batches can be
+mixed, and turns outputs back: probabilities, or values in the targets' own units with an interval.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from torch import Tensor
+
+from vitreous.data.source import Source, Target
+from vitreous.errors import InputError, check_choice
+
+
+@dataclass(frozen=True)
+class Classification:
+    """One class of several."""
+
+    kind: ClassVar[str] = "classification"
+    classes: tuple[str, ...]
+    label_smoothing: float = 0.0
+    better: ClassVar[tuple[str, str]] = ("loss", "min")
+
+    @property
+    def outputs(self) -> int:
+        """Outputs that the model must have."""
+        return len(self.classes)
+
+    def encode(self, y: NDArray[Any]) -> Tensor:
+        """Class numbers `(n,)` to probabilities `(n, classes)`."""
+        return F.one_hot(torch.as_tensor(np.asarray(y, dtype=np.int64)), len(self.classes)).float()
+
+    def loss(self, out: Tensor, y: Tensor) -> Tensor:
+        """Cross-entropy with the probabilities `y`."""
+        return F.cross_entropy(out, y, label_smoothing=self.label_smoothing)
+
+    def metrics(self, out: Tensor, y: Tensor) -> dict[str, float]:
+        """Accuracy, top-5 accuracy and macro F1, of logits and class probabilities."""
+        from torchmetrics.functional.classification import multiclass_accuracy, multiclass_f1_score
+
+        truth, count = y.argmax(-1), len(self.classes)
+        found = {
+            "loss": F.cross_entropy(out, y),
+            "accuracy": multiclass_accuracy(out, truth, count, average="micro"),
+            "f1": multiclass_f1_score(out, truth, count, average="macro"),
+        }
+        if count > 5:
+            found["top5"] = multiclass_accuracy(out, truth, count, average="micro", top_k=5)
+        return {name: float(value) for name, value in found.items()}
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, ready for JSON."""
+        return {"kind": self.kind, "classes": list(self.classes), "label_smoothing": self.label_smoothing}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> "Classification":
+        """The inverse of `to_dict`."""
+        return cls(tuple(values["classes"]), values["label_smoothing"])
+
+
+def _mape(out: Tensor, y: Tensor, task: "Regression") -> Tensor:
+    """Mean of |error / truth|, in physical units; truths below a thousandth of the spread count as that."""
+    truth, scale = task.decode(y), y.new_tensor(task.scale)
+    return ((task.decode(out) - truth).abs() / truth.abs().clamp(min=1e-3 * scale)).mean()
+
+
+def _gaussian(out: Tensor, y: Tensor, task: "Regression") -> Tensor:
+    """Negative log-likelihood of a normal distribution whose mean and log-variance are both predicted."""
+    mean, log_variance = out.chunk(2, dim=-1)
+    log_variance = log_variance.clamp(-12, 8)
+    return 0.5 * (log_variance + (y - mean).square() * torch.exp(-log_variance)).mean()
+
+
+LOSSES: dict[str, Callable[[Tensor, Tensor, "Regression"], Tensor]] = {
+    "l1": lambda out, y, task: F.l1_loss(out, y),
+    "mse": lambda out, y, task: F.mse_loss(out, y),
+    "huber": lambda out, y, task: F.huber_loss(out, y),
+    "mape": _mape,
+    "gaussian": _gaussian,
+}
+
+
+@dataclass(frozen=True)
+class Regression:
+    """One or many quantities, standardised for the model and given back in their own units.
+
+    Args:
+        targets: names and units.
+        mean, scale: of each target in the training part.
+        loss: one of `LOSSES`; `gaussian` also predicts each value's own uncertainty.
+        scores: for each target, sorted |error| / uncertainty on the validation part: what intervals are made from.
+    """
+
+    kind: ClassVar[str] = "regression"
+    better: ClassVar[tuple[str, str]] = ("rmse_scaled", "min")
+    targets: tuple[Target, ...]
+    mean: tuple[float, ...]
+    scale: tuple[float, ...]
+    loss_name: str = "mse"
+    scores: tuple[tuple[float, ...], ...] = field(default=(), repr=False)
+
+    def __post_init__(self) -> None:
+        check_choice("loss", self.loss_name, LOSSES)
+
+    @property
+    def outputs(self) -> int:
+        """Outputs that the model must have: with `gaussian`, a mean and a log-variance of each target."""
+        return len(self.targets) * (2 if self.loss_name == "gaussian" else 1)
+
+    def encode(self, y: NDArray[Any]) -> Tensor:
+        """Physical targets `(n, K)` to standardised ones."""
+        return torch.as_tensor((np.asarray(y, np.float64) - self.mean) / self.scale, dtype=torch.float32)
+
+    def decode(self, values: Tensor) -> Tensor:
+        """Standardised means `(n, K)`, or raw outputs, to physical values `(n, K)`."""
+        means = values[:, : len(self.targets)]
+        return means * means.new_tensor(self.scale) + means.new_tensor(self.mean)
+
+    def uncertainty(self, out: Tensor) -> Tensor:
+        """The model's own standard deviation of each value, in physical units; one and the same without `gaussian`."""
+        scale = out.new_tensor(self.scale)
+        if self.loss_name != "gaussian":
+            return scale.expand(len(out), -1)
+        return torch.exp(0.5 * out.chunk(2, dim=-1)[1].clamp(-12, 8)) * scale
+
+    def loss(self, out: Tensor, y: Tensor) -> Tensor:
+        """The chosen loss on standardised targets."""
+        return LOSSES[self.loss_name](out, y, self)
+
+    def metrics(self, out: Tensor, y: Tensor) -> dict[str, float]:
+        """MAE, RMSE, MAPE and R² of each target in its units, their means, and the RMSE in standard deviations."""
+        from torchmetrics.functional import (
+            mean_absolute_error,
+            mean_absolute_percentage_error,
+            mean_squared_error,
+            r2_score,
+        )
+
+        value, truth = self.decode(out).double(), self.decode(y).double()
+        found: dict[str, float] = {"loss": float(self.loss(out, y))}
+        functions = {
+            "mae": mean_absolute_error,
+            "rmse": lambda a, b: mean_squared_error(a, b, squared=False),
+            "mape": mean_absolute_percentage_error,
+            "r2": r2_score,
+        }
+        for name, function in functions.items():
+            each = [float(function(value[:, i], truth[:, i])) for i in range(len(self.targets))]
+            if len(each) > 1:
+                found |= {f"{name}/{t.name}": v for t, v in zip(self.targets, each, strict=True)}
+            found[name] = float(np.mean(each))
+        found["rmse_scaled"] = float((out[:, : len(self.targets)] - y).square().mean().sqrt())
+        return found
+
+    def calibrated(self, out: Tensor, y: Tensor, most: int = 5000) -> "Regression":
+        """The same task with the scores of a held-out part, for split-conformal intervals."""
+        scores = (self.decode(out) - self.decode(y)).abs() / self.uncertainty(out)  # (n, K)
+        ordered = scores.double().sort(dim=0).values
+        if len(ordered) > most:
+            ordered = ordered[torch.linspace(0, len(ordered) - 1, most).round().long()]
+        kept = tuple(tuple(column) for column in ordered.T.tolist())
+        return Regression(self.targets, self.mean, self.scale, self.loss_name, kept)
+
+    def half_width(self, out: Tensor, coverage: float) -> Tensor:
+        """Half the width of the interval that covers the truth with the given probability, `(n, K)`, in units.
+
+        Split conformal: the ⌈(n + 1) · coverage⌉-th smallest score times the value's uncertainty.
+        """
+        if not 0 < coverage < 1:
+            raise InputError(f"coverage: found {coverage}, expected a probability between 0 and 1")
+        if not self.scores:
+            raise InputError("intervals need a run that was calibrated on a validation part")
+        count = len(self.scores[0])
+        rank = int(np.ceil((count + 1) * coverage))
+        if rank > count:
+            most = count / (count + 1)
+            raise InputError(f"coverage: {count} validation samples bound {most:.3g} at most, not {coverage:g}")
+        quantile = out.new_tensor([column[rank - 1] for column in self.scores])
+        return self.uncertainty(out) * quantile
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, ready for JSON."""
+        targets = [{"name": t.name, "unit": t.unit} for t in self.targets]
+        return {
+            "kind": self.kind, "targets": targets, "mean": list(self.mean), "scale": list(self.scale),
+            "loss": self.loss_name, "scores": [list(column) for column in self.scores],
+        }  # fmt: skip
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> "Regression":
+        """The inverse of `to_dict`."""
+        targets = tuple(Target(**target) for target in values["targets"])
+        scores = tuple(tuple(column) for column in values["scores"])
+        return cls(targets, tuple(values["mean"]), tuple(values["scale"]), values["loss"], scores)
+
+
+Task = Classification | Regression
+TASKS: dict[str, type[Classification] | type[Regression]] = {t.kind: t for t in (Classification, Regression)}
+
+
+def task_from_dict(values: Mapping[str, Any]) -> Task:
+    """The task that `to_dict` described."""
+    check_choice("task", values.get("kind"), TASKS)
+    return TASKS[values["kind"]].from_dict(values)
+
+
+def task_for(source: Source, rows: NDArray[np.intp], loss: str = "", label_smoothing: float = 0.0) -> Task:
+    """The task that a source's labels ask for, scaled by the given rows; `loss` is for regression."""
+    if source.y is None:
+        raise InputError(f"{source.name}: has no labels to train on; name a target column")
+    if source.classes:
+        if loss not in ("", "cross_entropy"):
+            raise InputError(f"loss: {loss!r} is for regression, but {source.name} has classes")
+        return Classification(source.classes, label_smoothing)
+    y = np.asarray(source.y[rows], dtype=np.float64)
+    scale = np.where(np.ptp(y, axis=0) == 0, 1.0, y.std(axis=0))
+    return Regression(source.targets, tuple(y.mean(axis=0).tolist()), tuple(scale.tolist()), loss or "mse")
