@@ -8,12 +8,13 @@ PIP := $(BIN)/pip install --quiet --constraint constraints.txt
 help:  ## this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
 
-# torch first and exactly, so that nothing else brings a CUDA build; torchvision, which only timm wants, without its own torch.
+# torch first and exactly, so that nothing else brings a CUDA build. torchvision, which two of the peers want, has no CPU
+# build that loads; they live in a folder of their own (tests/peers/path.py), where the product does not see them.
 $(VENV)/ready: pyproject.toml constraints.txt Makefile
 	$(PYTHON) -m venv $(VENV)
 	$(PIP) torch
-	$(PIP) --no-deps torchvision
-	$(PIP) --editable '.[hub,files,tensorboard,sweep,dev,peers]'
+	$(PIP) --no-deps --upgrade --target .peers torchvision timm vit-pytorch
+	$(PIP) --editable '.[hub,files,tensorboard,sweep,dev]'
 	@touch $@
 
 setup: $(VENV)/ready  ## make .venv with the package, its tools and the peers
@@ -37,4 +38,4 @@ bench: setup  ## compare speed with timm, transformers and vit-pytorch
 	$(BIN)/python -m benchmarks.model_speed
 
 clean:  ## remove .venv and caches
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .peers .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -19,7 +19,7 @@ from rich.table import Table
 from torch import Tensor, nn
 
 import vitreous as vt
-from tests.peers.torchvision_shim import install
+from tests.peers.path import add_peers
 
 PEERS = ("timm", "transformers", "vit-pytorch")
 
@@ -149,7 +149,7 @@ def main(device: str = "cpu", rounds: int = 20, compile: bool | None = None) -> 
         rounds: timed rounds of each model.
         compile: wrap every model in torch.compile; by default on cuda only.
     """
-    install()
+    add_peers()
     compile = device == "cuda" if compile is None else compile
     table = Table(title=f"model speed, {device}, {'compiled' if compile else 'eager'}: median time and peer / ours")
     for heading in ("model", "step", "batch", "ours", *(f"{p}  (×)" for p in PEERS), "samples/s"):

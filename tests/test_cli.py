@@ -3,12 +3,17 @@
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
+import torch
 
 import vitreous as vt
 from vitreous.cli import COMMANDS, main
+from vitreous.train.recipes.digits import digits
+from vitreous.train.run import Experiment
 
 
 def fails(capsys: pytest.CaptureFixture[str], *args: str) -> str:
@@ -101,10 +106,59 @@ def test_mistakes_are_one_line(capsys: pytest.CaptureFixture[str], tmp_path: Pat
     assert "config.json: cannot be read" in fails(capsys, "summary", str(tmp_path))
 
 
-def test_demo_shows_table_summary_and_both_forwards(capsys: pytest.CaptureFixture[str]) -> None:
-    main(["demo"])
+def test_demo_trains_both_models_and_draws_how_it_went(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from vitreous import demo
+
+    def short(model: str) -> Experiment:
+        made = digits(model)
+        return replace(made, train=replace(made.train, steps=4, evaluate_every=2))
+
+    monkeypatch.setattr(demo, "RECIPES", {"digits": short})
+    main(["demo", "--out", str(tmp_path / "demo")])
     out = capsys.readouterr().out
     assert "vit_huge_patch14_224" in out
     assert "(B, 451, 64)" in out
     assert "a spectrum of 4500 points" in out
-    assert "an image of 28×28 pixels" in out
+    assert "Scores on the test part" in out
+    assert (tmp_path / "demo" / "digits.png").stat().st_size > 10_000
+
+
+def spectra_file(path: Path, rows: int = 60) -> Path:
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(rows, 20)).cumsum(1)
+    header = ",".join(f"{500 + 2 * i}" for i in range(20)) + ",height"
+    np.savetxt(path, np.column_stack([x, x[:, 7]]), delimiter=",", header=header, comments="")
+    return path
+
+
+def test_train_eval_predict_and_compare(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    data, run = str(spectra_file(tmp_path / "spectra.csv")), str(tmp_path / "run")
+    main(["train", data, "--out", run, "--target", "height:mm", "--steps", "20", "--batch", "16", "--device", "cpu"])
+    assert "Scores on the test part" in capsys.readouterr().out
+    main(["eval", run, data, "--target", "height:mm"])
+    assert "rmse" in capsys.readouterr().out
+    main(["predict", run, data])
+    header, *rows = capsys.readouterr().out.splitlines()
+    assert header == "sample,height (mm)"
+    assert len(rows) == 60
+    main(["predict", run, data, "--format", "json", "--out", str(tmp_path / "answer.json"), "--interval", "0.5"])
+    found = json.loads((tmp_path / "answer.json").read_text())
+    assert set(found[0]) == {"sample", "height (mm)", "height (mm) lower 50%", "height (mm) upper 50%"}
+    main(["compare", run, run])
+    assert "rmse" in capsys.readouterr().out
+
+
+def test_mistakes_in_training_are_one_line(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    data, out = str(spectra_file(tmp_path / "spectra.csv")), str(tmp_path / "run")
+    assert "neither a file or folder nor a recipe (digits, mnist" in fails(capsys, "train", "nothing", "--out", out)
+    assert "width" in fails(capsys, "train", data, "--out", out, "--target", "width")
+    assert "knows its own" in fails(capsys, "train", "digits", "--out", out, "--target", "a")
+    assert "no labels to train on" in fails(capsys, "train", data, "--out", out)
+    assert "is no run folder" in fails(capsys, "predict", str(tmp_path), data)
+    assert "is no finished run" in fails(capsys, "compare", str(tmp_path))
+    assert "is no run folder" in fails(capsys, "eval", out, data)
+    if not torch.cuda.is_available():
+        assert "no CUDA device" in fails(capsys, "train", "digits", "--out", out, "--device", "cuda")
+    assert not (tmp_path / "run").exists()

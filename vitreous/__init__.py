@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 from vitreous.errors import InputError
 
 if TYPE_CHECKING:
-    from vitreous import nn, zoo
+    from vitreous import data, nn, train, zoo
     from vitreous.nn import ViT, ViTConfig, record
+    from vitreous.train import load
     from vitreous.zoo import create_model, list_models, load_model, load_weights, save_model, save_weights
 
 __version__ = "0.1.0"
@@ -22,17 +23,20 @@ __all__ = [
     "ViT",
     "ViTConfig",
     "create_model",
+    "data",
     "list_models",
+    "load",
     "load_model",
     "load_weights",
     "nn",
     "record",
     "save_model",
     "save_weights",
+    "train",
     "zoo",
 ]
 
-_ROOMS = ("nn", "zoo")
+_ROOMS = ("nn", "zoo", "data", "train")
 
 
 def __getattr__(name: str) -> Any:

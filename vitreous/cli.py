@@ -6,7 +6,8 @@ import io
 import re
 import sys
 from collections.abc import Callable, Sequence
-from typing import Annotated, Any, NoReturn
+from pathlib import Path
+from typing import Annotated, Any, Literal, NoReturn
 
 import tyro
 from tyro.conf import Positional, arg
@@ -38,14 +39,133 @@ def summary(model: Annotated[str, Positional, arg(metavar="MODEL")]) -> None:
     print_summary(model)
 
 
-def demo() -> None:
-    """Show the models, the parts of the spectrum model, and a forward on a spectrum and on an image."""
+def train(
+    data: Annotated[str, Positional, arg(metavar="RECIPE_OR_DATA")],
+    out: Path,
+    *,
+    target: tuple[str, ...] = (),
+    model: Literal["vit", "cnn"] = "vit",
+    resume: bool = False,
+    epochs: float | None = None,
+    steps: int | None = None,
+    batch: int | None = None,
+    lr: float | None = None,
+    optimiser: Literal["adamw", "muon"] | None = None,
+    accumulate: int | None = None,
+    seed: int | None = None,
+    device: Literal["auto", "cpu", "cuda"] = "auto",
+    tensorboard: bool = False,
+) -> None:
+    """Train a model on a recipe's data or on your own, and leave a run folder.
+
+    Recipes: digits, mnist, mnist-cpu. Your own data: a folder with one folder of images for each class, or a file of
+    spectra (.csv, .parquet, .npz, .npy, .h5), one a row. Settings that are not given are the recipe's.
+
+    Args:
+        data: a recipe, a folder of images or a file of spectra.
+        out: folder of the run.
+        target: columns to predict, with units if they have any, e.g. 'assay:mg'.
+        model: Vision Transformer or residual CNN.
+        resume: go on with a run that was stopped.
+        epochs: times that every sample is seen.
+        steps: optimiser steps, instead of epochs.
+        batch: samples of a step.
+        lr: highest learning rate.
+        optimiser: AdamW, or Muon for the matrices.
+        accumulate: parts into which each batch is cut to save memory.
+        seed: of everything that is random.
+        device: where to train.
+        tensorboard: write curves for TensorBoard too.
+    """
+    from vitreous.train import commands
+
+    changes = {
+        "epochs": epochs, "steps": steps, "batch": batch, "lr": lr, "optimiser": optimiser, "accumulate": accumulate,
+        "seed": seed,
+    }  # fmt: skip
+    made = commands.experiment(data, target, model, changes)
+    commands.run_training(made, out, resume, device, tensorboard)
+
+
+def evaluate(
+    run: Annotated[Path, Positional, arg(metavar="RUN")],
+    data: Annotated[str, Positional, arg(metavar="DATA")],
+    *,
+    target: tuple[str, ...] = (),
+    part: Literal["all", "train", "validation", "test"] = "test",
+) -> None:
+    """Score a run on labelled data.
+
+    Args:
+        run: folder of the run.
+        data: digits, mnist, a folder of images or a file of spectra.
+        target: the label columns, as in train.
+        part: which part of the data; 'all' for data that the run has not seen.
+    """
+    from vitreous.train import commands
+
+    for name, value in commands.evaluate(run, data, target, part).items():
+        print(f"{name:12s} {value:.6g}")
+
+
+def predict(
+    run: Annotated[Path, Positional, arg(metavar="RUN")],
+    files: Annotated[tuple[Path, ...], Positional, arg(metavar="FILE...")],
+    *,
+    interval: float | None = None,
+    format: Literal["csv", "json"] = "csv",
+    out: Path | None = None,
+) -> None:
+    """Predict files of spectra or images: physical quantities with units and intervals, or class probabilities.
+
+    Args:
+        run: folder of the run.
+        files: spectra (every row is predicted) or images.
+        interval: coverage of an interval around each value, e.g. 0.9.
+        format: csv or json.
+        out: write here instead of printing.
+    """
+    from vitreous.atomic import write_atomically
+    from vitreous.train import commands
+
+    text = commands.as_text(commands.predict(run, files, interval), format)
+    if out is None:
+        print(text, end="")
+    else:
+        write_atomically(out, text.encode())
+
+
+def compare(runs: Annotated[tuple[Path, ...], Positional, arg(metavar="RUN...")]) -> None:
+    """Print one table of several runs: size, time and scores on their test parts.
+
+    Args:
+        runs: folders of finished runs.
+    """
+    from vitreous.train import commands
+
+    commands.print_results(runs)
+
+
+def demo(out: Path | None = None) -> None:
+    """Train a transformer and a CNN on handwritten digits in about a minute, compare them, and draw how it went.
+
+    Args:
+        out: folder for the runs and the figure; a temporary one if not given.
+    """
     from vitreous.demo import run
 
-    run()
+    run(out)
 
 
-COMMANDS: dict[str, Callable[..., None]] = {"models": models, "summary": summary, "demo": demo}
+COMMANDS: dict[str, Callable[..., None]] = {
+    "train": train,
+    "eval": evaluate,
+    "predict": predict,
+    "compare": compare,
+    "models": models,
+    "summary": summary,
+    "demo": demo,
+}
 
 
 def main(args: Sequence[str] | None = None) -> None:
@@ -61,7 +181,9 @@ def main(args: Sequence[str] | None = None) -> None:
         _parse(args)()
     except InputError as fault:
         _stop(str(fault))
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as stop:
+        if str(stop):
+            print(f"vitreous: {stop}", file=sys.stderr)
         sys.exit(130)
     except BrokenPipeError:  # whoever read our output, such as `head`, has left
         sys.stderr.close()

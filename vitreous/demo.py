@@ -1,64 +1,81 @@
-"""The demonstration behind `make demo`: what the package has and what passes through it."""
+"""The demonstration behind `make demo`: a transformer trained on embedded data beside a CNN, with a figure."""
 
 import math
+import tempfile
+from pathlib import Path
+from typing import Any
 
 import torch
+from numpy.typing import NDArray
 from rich.console import Console
+from torch import Tensor
 
+from vitreous.data import digits, split
+from vitreous.insight import training_figure
 from vitreous.nn import record
+from vitreous.train.commands import print_results
+from vitreous.train.predictor import load
+from vitreous.train.recipes import RECIPES
+from vitreous.train.run import train
 from vitreous.zoo import create_model
 from vitreous.zoo.show import console, print_models, print_summary
 
+_SHADES = " ░▒▓█"
 _BARS = " ▁▂▃▄▅▆▇█"
 
 
-def run() -> None:
-    """Print the model table, the S0 model's parts, and a forward on a spectrum and on an image."""
+def run(out: Path | None = None) -> None:
+    """Train the ViT and the CNN on scikit-learn's digits, compare them, and draw curves and confusion."""
+    screen = console()
     print_models()
     print_summary("vit_spectrum_4500")
-    torch.manual_seed(0)
-    screen = console()
     _spectrum(screen)
-    _image(screen)
-    screen.print("\nThe weights above are random: train them on your own data, or load a checkpoint of timm's with")
-    screen.print('  vt.create_model("vit_small_patch16_224", weights="model.safetensors", out=10)', highlight=False)
+    folder = out or Path(tempfile.mkdtemp(prefix="vitreous-demo-"))
+    folder.mkdir(parents=True, exist_ok=True)
+    screen.rule("training on 1,797 images of handwritten digits, 8×8 pixels")
+    runs = [folder / "vit", folder / "cnn"]
+    for place in runs:
+        train(RECIPES["digits"](place.name), place)
+    print_results(runs)
+    source = digits()
+    assert source.y is not None
+    rows = split(source).test
+    answer = load(runs[0])(source.x[rows])
+    figure = folder / "digits.png"
+    training_figure(runs, answer, source.y[rows], figure)
+    _show(screen, source.x[rows, 0], answer.labels, [source.classes[i] for i in source.y[rows]])
+    screen.print(f"The runs are in {folder}, curves and confusion in {figure}", highlight=False)
+    screen.print(f"Try:  vitreous eval {runs[0]} digits", highlight=False)
 
 
 def _spectrum(screen: Console) -> None:
-    """Thirty Lorentzian lines on 4500 points through the model of S0."""
-    points = torch.arange(4500.0)
-    centres, heights = torch.rand(30, 1) * 4300 + 100, torch.rand(30, 1) ** 2
-    pattern = (heights / (1 + ((points - centres) / 12) ** 2)).sum(0)
+    """Thirty Lorentzian lines on 4500 points through the untrained model of S0, and where it looks."""
+    rng = torch.Generator().manual_seed(0)
+    centres = torch.rand(30, 1, generator=rng) * 4300 + 100
+    heights = torch.rand(30, 1, generator=rng) ** 2
+    pattern = (heights / (1 + ((torch.arange(4500.0) - centres) / 12) ** 2)).sum(0)
     model = create_model("vit_spectrum_4500").eval()
     with torch.no_grad(), record(model, layers=[-1]) as seen:
         out = model((pattern / pattern.max()).reshape(1, 1, -1))
     attention = seen.attention[3][0, :, 0, 1:].mean(0)  # of the class token, mean of the heads
-    screen.rule("a spectrum of 4500 points through vit_spectrum_4500")
+    screen.rule("a spectrum of 4500 points through vit_spectrum_4500, with random weights")
     screen.print("spectrum ", _line(pattern), highlight=False)
     screen.print("attention", _line(attention - attention.min()), highlight=False)
     screen.print("outputs  ", "  ".join(f"{value:+.3f}" for value in out[0].tolist()))
 
 
-def _image(screen: Console) -> None:
-    """A ring of 28×28 pixels through the small image model."""
-    y, x = torch.meshgrid(torch.arange(28.0) - 13.5, torch.arange(28.0) - 13.5, indexing="ij")
-    ring = torch.exp(-(((x**2 + y**2).sqrt() - 8) ** 2) / 4)
-    model = create_model("vit_mini_patch4_28").eval()
-    with torch.no_grad():
-        probabilities = model(ring.reshape(1, 1, 28, 28)).softmax(-1)[0]
-    screen.rule("an image of 28×28 pixels through vit_mini_patch4_28")
-    for row in ring[::2]:
-        screen.print("   " + "".join(_bar(v) for v in row.tolist()), highlight=False)
-    screen.print("class probabilities ", "  ".join(f"{p:.2f}" for p in probabilities.tolist()))
-
-
-def _line(values: torch.Tensor, width: int = 64) -> str:
+def _line(values: Tensor, width: int = 64) -> str:
     """The largest value in each of `width` bins, as bars."""
-    size = math.ceil(len(values) / width)
-    bins = [chunk.max().item() for chunk in values.split(size)]
-    top = max(bins) or 1.0
-    return "".join(_bar(value / top) for value in bins)
+    bins = [chunk.max().item() for chunk in values.split(math.ceil(len(values) / width))]
+    return "".join(_BARS[math.ceil(max(0.0, value / max(bins)) * 8 - 0.3)] for value in bins)
 
 
-def _bar(share: float) -> str:
-    return _BARS[min(len(_BARS) - 1, math.ceil(share * (len(_BARS) - 1) - 0.3))]
+def _show(screen: Console, images: NDArray[Any], found: list[str], true: list[str], most: int = 6) -> None:
+    """A few test images as text: those that the model got wrong first."""
+    order = sorted(range(len(found)), key=lambda i: found[i] == true[i])[:most]
+    for row in range(images.shape[1]):
+        screen.print(
+            "   ".join("".join(2 * _SHADES[round(4 * v)] for v in images[i][row]) for i in order), highlight=False
+        )
+    told = [f"{found[i]} ✓" if found[i] == true[i] else f"{found[i]} ✗ ({true[i]})" for i in order]
+    screen.print("   ".join(text.ljust(2 * images.shape[2]) for text in told), highlight=False)

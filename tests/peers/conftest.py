@@ -1,5 +1,5 @@
-"""timm imports torchvision, whose operators must be defined before."""
+"""Makes the peers importable."""
 
-from tests.peers.torchvision_shim import install
+from tests.peers.path import add_peers
 
-install()
+add_peers()

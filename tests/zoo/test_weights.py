@@ -252,10 +252,12 @@ def test_what_timm_cannot_express_is_not_written(choices: dict[str, object], mes
     [
         ("", "not valid JSON"),
         ("[1]", "expected a JSON object"),
-        ('{"inputs": [1, 8]}', "unknown choice 'inputs'"),
-        ('{"input": [1, 8], "patch": [2], "mlp": ["a"]}', "mlp: found 'a'"),
-        ("{}", "missing 1 required positional argument"),
-        ('{"input": [1, 8], "patch": [2], "dim": "wide"}', "dim: found 'wide'"),
+        ("{}", "do not say what kind of model"),
+        ('{"model": "rnn"}', "model: unknown choice 'rnn'; expected one of: vit, cnn"),
+        ('{"model": "vit"}', "missing 1 required positional argument"),
+        ('{"model": "vit", "inputs": [1, 8]}', "unknown choice 'inputs'"),
+        ('{"model": "vit", "input": [1, 8], "patch": [2], "mlp": ["a"]}', "mlp: found 'a'"),
+        ('{"model": "vit", "input": [1, 8], "patch": [2], "dim": "wide"}', "dim: found 'wide'"),
     ],
 )
 def test_a_damaged_config_is_told_in_one_line(content: str, message: str, tmp_path: Path) -> None:
@@ -270,7 +272,7 @@ def test_a_damaged_config_is_told_in_one_line(content: str, message: str, tmp_pa
 def test_a_folder_whose_config_and_weights_disagree_is_refused(tmp_path: Path) -> None:
     vt.save_model(image_model(), tmp_path)
     vt.save_weights(image_model(patch=4), tmp_path / "model.safetensors")
-    with pytest.raises(InputError, match=r"config\.json and model\.safetensors do not belong together"):
+    with pytest.raises(InputError, match=r"does not fit the model: of another shape tokenizer\.project\.weight"):
         vt.load_model(tmp_path)
 
 

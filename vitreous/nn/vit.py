@@ -5,6 +5,7 @@ import itertools
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 from vitreous.errors import InputError
 from vitreous.nn.attention import Attention
@@ -24,6 +25,9 @@ class ViT(Recordable):
     >>> model(torch.rand(2, 1, 4500)).shape
     torch.Size([2, 6])
     """
+
+    checkpointing = False
+    """In training, compute each block twice instead of storing what its gradient needs."""
 
     def __init__(self, config: ViTConfig) -> None:
         super().__init__()
@@ -67,7 +71,11 @@ class ViT(Recordable):
         shared = None if pairwise is None else self._pairwise(pairwise, tokens)
         for layer, block in enumerate(self.blocks):
             bias = _sum(shared, None if self.bias is None else self.bias(layer))
-            z = block(z, mask=keys, bias=bias, seen=None if seen is None else seen.blocks.get(layer))
+            kept_here = None if seen is None else seen.blocks.get(layer)
+            if self.checkpointing and self.training:
+                z = checkpoint(block, z, mask=keys, bias=bias, seen=kept_here, use_reentrant=False)
+            else:
+                z = block(z, mask=keys, bias=bias, seen=kept_here)
         z = keep(kept, "normed", self.norm(z))  # y = LN(z_L)
         pooled = keep(kept, "pooled", self.pool(z, tokens.mask, seen=None if seen is None else seen.pool))
         return keep(kept, "out", self.head(pooled))

@@ -37,7 +37,7 @@ def fit(checkpoint: Checkpoint, model: ViT) -> tuple[State, list[str]]:
             state[_BIAS] = RelativeBias.resample(state[_BIAS], checkpoint.grid, tokenizer.shape)
             notes.append(f"relative bias: grid {by(checkpoint.grid)} -> {by(tokenizer.shape)}")
     _fit_head(state, own, notes)
-    _check(state, own)
+    check_fit(state, own)
     if checkpoint.eps not in (None, model.config.eps):
         notes.append(f"layer norms: trained with eps={checkpoint.eps:g}, this model has {model.config.eps:g}")
     return state, notes
@@ -124,7 +124,8 @@ def _widths(head: State) -> str:
     return " → ".join(str(n) for n in widths) if widths else "none"
 
 
-def _check(state: State, own: State) -> None:
+def check_fit(state: State, own: State) -> None:
+    """Raise `InputError` naming the weights that are missing, unexpected or of another shape."""
     missing = [key for key in own if key not in state]
     unexpected = [key for key in state if key not in own]
     differing = [

@@ -40,6 +40,8 @@ def print_models(pattern: str = "*", as_json: bool = False) -> None:
 def print_summary(model: str) -> None:
     """Print the parts of a named model, or of one saved in a folder, in the order the data passes them."""
     config = read_config(Path(model)) if Path(model).is_dir() else model_config(model)
+    if not isinstance(config, ViTConfig):
+        raise InputError(f"summary: {model} holds a CNN; the summary is for Vision Transformers")
     price = cost(config)
     table = Table(
         title=f"{model}: input (B, {', '.join(str(n) for n in config.input)})",

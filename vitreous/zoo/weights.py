@@ -15,10 +15,11 @@ from torch import Tensor, nn
 
 from vitreous.atomic import write_atomically
 from vitreous.errors import InputError, check_choice
-from vitreous.nn import ViT, ViTConfig
+from vitreous.nn import CNN, ViT, ViTConfig
+from vitreous.nn.models import Config, Model, build, config_from, describe
 from vitreous.nn.record import unwrap
 from vitreous.nn.tokens import kernel_shape, token_grid
-from vitreous.zoo.adapt import fit
+from vitreous.zoo.adapt import check_fit, fit
 from vitreous.zoo.layouts import KERNEL, Checkpoint, State, read_layout, to_timm
 
 HUB = "hf-hub:"
@@ -56,9 +57,9 @@ def load_weights(model: nn.Module, source: str | PathLike[str], verbose: bool = 
 def save_weights(model: nn.Module, path: str | PathLike[str], layout: str = "vitreous") -> None:
     """Write a `.safetensors` file under our names or, with `layout="timm"`, under timm's."""
     check_choice("layout", layout, ("vitreous", "timm"))
-    inner = _vit(model)
-    state = to_timm(inner) if layout == "timm" else inner.state_dict()
-    about = {_MARK: json.dumps({"layout": layout, "config": inner.config.to_dict()})}
+    inner = _known(model)
+    state = to_timm(_vit(inner)) if layout == "timm" else inner.state_dict()
+    about = {_MARK: json.dumps({"layout": layout, "config": describe(inner.config)})}
     write_atomically(Path(path), safetensors.torch.save({k: v.contiguous() for k, v in state.items()}, about))
 
 
@@ -70,15 +71,27 @@ def save_model(model: nn.Module, folder: str | PathLike[str]) -> None:
     except OSError as fault:
         raise InputError(f"{folder}: cannot be made a folder ({fault.strerror})") from None
     save_weights(model, folder / WEIGHTS)
-    write_atomically(folder / CONFIG, (json.dumps(_vit(model).config.to_dict(), indent=1) + "\n").encode())
+    write_atomically(folder / CONFIG, (json.dumps(describe(_known(model).config), indent=1) + "\n").encode())
 
 
-def load_model(folder: str | PathLike[str]) -> ViT:
+def load_model(folder: str | PathLike[str]) -> Model:
     """The model that `save_model` wrote."""
-    model = ViT(read_config(Path(folder)))
-    if notes := load_weights(model, folder, verbose=False):
-        raise InputError(f"{folder}: {CONFIG} and {WEIGHTS} do not belong together ({notes[0]})")
+    folder = Path(folder)
+    model = build(read_config(folder))
+    try:
+        state = _read_file(folder / WEIGHTS)
+        check_fit(state, model.state_dict())
+    except InputError as fault:
+        raise InputError(f"{folder / WEIGHTS}: {fault}") from None
+    model.load_state_dict(state)
     return model
+
+
+def _known(model: nn.Module) -> Model:
+    inner = unwrap(model)
+    if not isinstance(inner, ViT | CNN):
+        raise InputError(f"model: found {type(inner).__name__}, expected a ViT or a CNN")
+    return inner
 
 
 def _vit(model: nn.Module) -> ViT:
@@ -95,8 +108,8 @@ def _read(source: str | PathLike[str]) -> Checkpoint:
     state, about = _read_file(path), _about(path)
     checkpoint = read_layout(state) if about.get("layout") != "vitreous" else Checkpoint(state)
     if "config" in about:  # ours says what grid its positions have, and what its flat patch projection was cut from
-        config = ViTConfig.from_dict(about["config"])
-        if config.tokens == "patch":
+        config = config_from(about["config"])
+        if isinstance(config, ViTConfig) and config.tokens == "patch":
             kernel = kernel_shape(config.dim, config.input[0], config.patch, config.stem)
             checkpoint.grid = token_grid(config.grid, config.patch, config.stride)
             checkpoint.state[KERNEL] = checkpoint.state[KERNEL].reshape(kernel)
@@ -112,7 +125,8 @@ def _about(path: Path) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def read_config(folder: Path) -> ViTConfig:
+def read_config(folder: Path) -> Config:
+    """The configuration of the model in a folder."""
     path = folder / CONFIG
     try:
         values = json.loads(path.read_text())
@@ -123,7 +137,7 @@ def read_config(folder: Path) -> ViTConfig:
     if not isinstance(values, dict):
         raise InputError(f"{path}: expected a JSON object of model settings")
     try:
-        return ViTConfig.from_dict(values)
+        return config_from(values)
     except (InputError, TypeError) as fault:
         raise InputError(f"{path}: {fault}") from None
 

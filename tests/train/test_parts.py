@@ -1,0 +1,159 @@
+"""Stream, scaling, optimisers and settings of the loop."""
+
+import itertools
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import vitreous as vt
+from vitreous.data import Axis, Source
+from vitreous.data.scale import SCALINGS, Scaling, fit_scaling
+from vitreous.errors import InputError
+from vitreous.train import Classification, TrainConfig
+from vitreous.train import stream as streams
+from vitreous.train.optim import decays, optimisers, rate
+from vitreous.train.stream import ArrayStream
+
+TASK = Classification(("even", "odd"))
+CPU = torch.device("cpu")
+
+
+def numbered(count: int) -> Source:
+    """Sample i holds the number i, and its class is whether that is odd."""
+    x = np.arange(count, dtype=np.float32)[:, None, None] * np.ones((1, 1, 3), np.float32)
+    return Source("numbers", x, np.arange(count) % 2, (Axis(),), ("i",), classes=TASK.classes)
+
+
+def test_every_row_comes_once_an_epoch() -> None:
+    rows = np.arange(5, 42)
+    stream = ArrayStream(numbered(50), rows, TASK, batch=8, seed=3, device=CPU)
+    seen = torch.cat([stream(step)[0][:, 0, 0] for step in range(37)]).numpy()  # 8 epochs of 37 rows
+    for epoch in range(8):
+        assert sorted(seen[epoch * 37 : (epoch + 1) * 37]) == rows.tolist()
+    assert list(seen[:37]) != list(seen[37:74])
+
+
+def test_labels_stay_with_their_samples() -> None:
+    x, y = ArrayStream(numbered(50), np.arange(50), TASK, batch=16, seed=0, device=CPU)(2)
+    assert torch.equal(x[:, 0, 0] % 2, y[:, 1])
+
+
+def test_a_step_does_not_depend_on_the_steps_before() -> None:
+    walked = ArrayStream(numbered(50), np.arange(50), TASK, batch=16, seed=0, device=CPU)
+    for step in range(9):
+        walked(step)
+    jumped = ArrayStream(numbered(50), np.arange(50), TASK, batch=16, seed=0, device=CPU)
+    assert torch.equal(walked(9)[0], jumped(9)[0])
+
+
+def test_processes_share_each_batch() -> None:
+    whole = ArrayStream(numbered(50), np.arange(50), TASK, batch=16, seed=0, device=CPU)
+    shares = [ArrayStream(numbered(50), np.arange(50), TASK, 16, 0, CPU, rank, 4) for rank in range(4)]
+    for step in range(7):
+        assert torch.equal(torch.cat([share(step)[0] for share in shares]), whole(step)[0])
+
+
+def test_data_larger_than_memory_give_the_same_batches(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    source = numbered(50)
+    np.save(tmp_path / "x.npy", source.x)
+    mapped = Source("m", np.load(tmp_path / "x.npy", mmap_mode="r"), source.y, (Axis(),), ("i",), classes=TASK.classes)
+    resident = ArrayStream(source, np.arange(7, 50), TASK, batch=16, seed=0, device=CPU)
+    monkeypatch.setattr(streams, "_RESIDENT", 0)
+    read = ArrayStream(mapped, np.arange(7, 50), TASK, batch=16, seed=0, device=CPU)
+    assert read.samples is None
+    for step in (0, 1, 2, 7, 3):
+        assert all(torch.equal(a, b) for a, b in zip(read(step), resident(step), strict=True))
+
+
+@pytest.mark.parametrize("kind", SCALINGS)
+def test_scaling_standardises_its_extent(kind: str) -> None:
+    x = np.random.default_rng(0).normal(5, 3, (5000, 2, 4)) * np.array([1, 2, 3, 4])
+    scaled = fit_scaling(kind, x, np.arange(5000))(torch.from_numpy(x)).double()
+    extents = {"channel": (0, 2), "point": (0,), "sample": (1, 2)}
+    if kind == "none":
+        torch.testing.assert_close(scaled, torch.from_numpy(x).float().double())
+        return
+    mean, deviation = scaled.mean(extents[kind]), scaled.std(extents[kind])
+    torch.testing.assert_close(mean, torch.zeros_like(mean), atol=1e-3, rtol=0)
+    torch.testing.assert_close(deviation, torch.ones_like(deviation), atol=1e-3, rtol=0)
+
+
+def test_scaling_is_fitted_on_the_given_rows_alone_and_survives_json() -> None:
+    x = np.concatenate([np.zeros((10, 1, 4)), np.full((10, 1, 4), 100.0)])
+    x[:10] += np.random.default_rng(0).normal(size=(10, 1, 4))
+    scaling = fit_scaling("point", x, np.arange(10))
+    assert max(scaling.mean) < 10
+    assert Scaling.from_dict(scaling.to_dict()) == scaling
+
+
+def test_a_point_that_never_changes_is_not_blown_up() -> None:
+    x = np.random.default_rng(0).normal(size=(50, 1, 4))
+    x[:, 0, 2] = 7.0
+    scaled = fit_scaling("point", x, np.arange(50))(torch.from_numpy(x) + 1e-6)
+    assert scaled[:, 0, 2].abs().max() < 0.01
+
+
+def test_norms_biases_and_positions_have_no_decay() -> None:
+    model = vt.create_model("vit_micro_patch2_8", registers=2, bias="relative", layer_scale=0.1, pool="attention")
+    decaying = {name for name, p in model.named_parameters() if decays(name, p)}
+    assert decaying == {
+        name
+        for name, _ in model.named_parameters()
+        if name.endswith(("project.weight", "qkv.weight", "layers.0.weight", "layers.1.weight"))
+    }
+
+
+@pytest.mark.parametrize("kind", ["adamw", "muon"])
+def test_every_parameter_has_one_optimiser(kind: str) -> None:
+    model = vt.create_model("vit_micro_patch2_8")
+    made = optimisers(model, kind, 1e-3, 0.05)
+    held = [id(p) for optimiser in made for group in optimiser.param_groups for p in group["params"]]
+    assert sorted(held) == sorted(id(p) for p in model.parameters())
+    if kind == "muon":
+        names = {id(p): name for name, p in model.named_parameters()}
+        matrices = {names[id(p)] for p in made[0].param_groups[0]["params"]}
+        assert len(matrices) == 4 * 4
+        assert all(name.startswith("blocks.") and name.endswith("weight") for name in matrices)
+
+
+def test_the_rate_rises_and_falls() -> None:
+    factors = [rate(step, 1000, 0.1) for step in range(1000)]
+    assert factors[0] == pytest.approx(0.01)
+    assert max(factors) == factors[99] == factors[100] == pytest.approx(1.0)
+    assert all(a <= b for a, b in itertools.pairwise(factors[:100]))
+    assert all(a >= b for a, b in itertools.pairwise(factors[100:]))
+    assert factors[-1] == pytest.approx(0.01, abs=1e-4)
+    assert rate(550, 1000, 0.1) == pytest.approx((1 + 0.01) / 2, abs=1e-3)  # half way down the cosine
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"optimiser": "sgd"}, "optimiser: unknown choice 'sgd'; expected one of: adamw, muon"),
+        ({"steps": 0}, "steps: found 0, expected at least 1"),
+        ({"lr": -1.0}, "lr: found -1.0, expected at least 0"),
+        ({"ema": 1.0}, "ema: found 1.0, expected a probability"),
+        ({"precision": "int8"}, "precision: unknown choice"),
+    ],
+)
+def test_a_wrong_setting_is_told_in_one_line(given: dict[str, object], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        TrainConfig(**given)  # type: ignore[arg-type]
+
+
+def test_gradient_checkpointing_changes_no_gradient() -> None:
+    model = vt.create_model("vit_micro_patch2_8", bias="relative")
+    x = torch.randn(4, 1, 8, 8)
+
+    def gradients() -> list[torch.Tensor]:
+        model.zero_grad()
+        model(x).square().sum().backward()
+        return [p.grad.clone() for p in model.parameters() if p.grad is not None]
+
+    plain = gradients()
+    model.checkpointing = True
+    assert all(torch.equal(a, b) for a, b in zip(plain, gradients(), strict=True))
+    assert isinstance(model, nn.Module)

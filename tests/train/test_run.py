@@ -1,0 +1,294 @@
+"""Runs: killed and resumed they end the same, several processes agree with one, faults cost nothing that was there."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import safetensors.torch
+import torch
+
+import vitreous as vt
+from vitreous.data import Axis, Source, Target
+from vitreous.data.augment import Augment
+from vitreous.errors import InputError
+from vitreous.nn import CNNConfig
+from vitreous.train import RECIPES, Experiment, TrainConfig, load, train
+from vitreous.train.state import LAST
+
+ONE_THREAD = os.environ | {"OMP_NUM_THREADS": "1"}
+
+
+def spectra(count: int = 300, seed: int = 0) -> Source:
+    """A peak whose place is to be found, on 40 points, in nm."""
+    rng = np.random.default_rng(seed)
+    place = rng.uniform(10, 30, count)
+    x = np.exp(-(((np.arange(40) - place[:, None]) / 3) ** 2)) + rng.normal(0, 0.05, (count, 40))
+    axes = (Axis("wavelength", "nm", 500.0, 2.0),)
+    return Source(
+        "peaks", x[:, None].astype(np.float32), place[:, None] * 2 + 500, axes, ("i",), (), (Target("at", "nm"),)
+    )
+
+
+def small(**settings: object) -> Experiment:
+    config: dict[str, object] = {"steps": 40, "batch": 32, "lr": 3e-3, "evaluate_every": 10, **settings}
+    model = vt.ViTConfig(input=(1, 40), patch=(5,), dim=16, depth=2, heads=2, dropout=0.1)
+    return Experiment(spectra(), model, TrainConfig(**config), Augment(shift=1.0, noise=0.02), scale="channel")  # type: ignore[arg-type]
+
+
+def weights(run: Path) -> dict[str, torch.Tensor]:
+    return safetensors.torch.load_file(run / "model.safetensors")
+
+
+def same(a: Path, b: Path) -> bool:
+    one, other = (safetensors.torch.load_file(run / LAST) for run in (a, b))
+    left, right = weights(a), weights(b)
+    return all(torch.equal(one[k], other[k]) for k in one) and all(torch.equal(left[k], right[k]) for k in left)
+
+
+def test_a_run_holds_what_is_needed_to_use_it(tmp_path: Path) -> None:
+    result = train(small(steps=300, optimiser="muon", ema=0.98), tmp_path / "run", bar=False)
+    names = {path.name for path in (tmp_path / "run").iterdir()}
+    assert names >= {"config.json", "model.safetensors", "task.json", "metrics.jsonl", "result.json", "last"}
+    assert result["test"]["rmse"] < 3  # nm; the mean would be off by 11
+    predictor = load(tmp_path / "run")
+    fresh = spectra(50, seed=1)
+    answer = predictor(fresh.x[:, 0], coverage=0.9)
+    assert answer.values is not None
+    assert np.sqrt(np.mean((answer.values - fresh.y) ** 2)) < 3
+    assert list(answer.rows()[0]) == ["at (nm)", "at (nm) lower 90%", "at (nm) upper 90%"]
+    lines = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
+    assert [line["step"] for line in lines if "validation" in line] == list(range(10, 301, 10))
+
+
+@pytest.mark.parametrize("settings", [{}, {"optimiser": "muon", "ema": 0.9, "patience": 3}], ids=str)
+def test_a_run_stopped_anywhere_and_resumed_ends_the_same(
+    settings: dict[str, object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    train(small(**settings), tmp_path / "whole", bar=False)
+    made = small(**settings)
+
+    class Killed(BaseException):
+        pass
+
+    from vitreous.train.loop import Loop
+
+    step = Loop._step
+    for kill in (13, 27, 30):
+
+        def dying(self: Loop, number: int, kill: int = kill) -> None:
+            if number == kill:
+                raise Killed
+            step(self, number)
+
+        monkeypatch.setattr(Loop, "_step", dying)
+        with pytest.raises(Killed):
+            train(made, tmp_path / "parts", resume=(tmp_path / "parts" / LAST).exists(), bar=False)
+    monkeypatch.setattr(Loop, "_step", step)
+    train(made, tmp_path / "parts", resume=True, bar=False)
+    assert same(tmp_path / "whole", tmp_path / "parts")
+    whole, parts = ((tmp_path / name / "metrics.jsonl").read_text().splitlines() for name in ("whole", "parts"))
+    assert [json.loads(line)["step"] for line in whole] == [json.loads(line)["step"] for line in parts]
+
+
+def test_kill_9_then_resume_ends_with_the_same_weights_bit_for_bit(tmp_path: Path) -> None:
+    def command(out: str, *more: str) -> list[str]:
+        settings = ["--epochs", "4", "--seed", "5", "--device", "cpu"]
+        return [sys.executable, "-m", "vitreous", "train", "digits", "--out", str(tmp_path / out), *settings, *more]
+
+    subprocess.run(command("whole"), env=ONE_THREAD, check=True, capture_output=True)
+    process = subprocess.Popen(command("killed"), env=ONE_THREAD, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    log = tmp_path / "killed" / "metrics.jsonl"
+    deadline = time.monotonic() + 120
+    while not (log.is_file() and log.read_text().count("validation") >= 2):
+        assert process.poll() is None, "ended before it could be killed"
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    time.sleep(np.random.default_rng().uniform(0, 0.3))
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert not (tmp_path / "killed" / "result.json").exists()
+    subprocess.run(command("killed", "--resume"), env=ONE_THREAD, check=True, capture_output=True)
+    assert same(tmp_path / "whole", tmp_path / "killed")
+
+
+_WORKER = """
+import sys
+from pathlib import Path
+sys.path.insert(0, {tests!r})
+from dataclasses import replace
+from test_run import small
+from vitreous.data.augment import Augment
+from vitreous.train import train
+made = small(**{settings!r})
+made = replace(made, augment=Augment(), model=replace(made.model, dropout=0.0))
+train(made, Path({out!r}), device="cpu", bar=False)
+"""
+
+
+@pytest.mark.parametrize("settings", [{"steps": 15}, {"steps": 15, "accumulate": 2, "ema": 0.9}], ids=str)
+def test_two_processes_agree_with_one(settings: dict[str, object], tmp_path: Path) -> None:
+    """All but the biases of the keys: attention does not depend on them, so their gradient is rounding alone."""
+    for name, processes in (("one", 1), ("two", 2)):
+        code = _WORKER.format(tests=str(Path(__file__).parent), settings=settings, out=str(tmp_path / name))
+        (tmp_path / f"{name}.py").write_text(code)
+        command = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={processes}"]
+        subprocess.run(
+            [sys.executable, *command, str(tmp_path / f"{name}.py")], env=ONE_THREAD, check=True, capture_output=True
+        )
+    one, two = weights(tmp_path / "one"), weights(tmp_path / "two")
+    for key in one:
+        keys = torch.arange(len(one[key])) // 16 == 1 if key.endswith("qkv.bias") else torch.zeros(len(one[key])) > 0
+        torch.testing.assert_close(two[key][~keys], one[key][~keys], atol=1e-5, rtol=1e-5)
+    results = [json.loads((tmp_path / name / "result.json").read_text())["test"]["rmse"] for name in ("one", "two")]
+    assert results[0] == pytest.approx(results[1], rel=1e-4)
+
+
+def test_accumulation_gives_the_same_weights(tmp_path: Path) -> None:
+    for parts in (1, 4):
+        made = small(steps=10, accumulate=parts)
+        made = replace(made, augment=Augment(), model=replace(made.model, dropout=0.0))
+        train(made, tmp_path / str(parts), bar=False)
+    one, four = weights(tmp_path / "1"), weights(tmp_path / "4")
+    for key in one:
+        torch.testing.assert_close(four[key], one[key], atol=1e-5, rtol=1e-4)
+
+
+def test_training_stops_early_without_improvement(tmp_path: Path) -> None:
+    result = train(small(steps=400, lr=0.0, patience=3), tmp_path / "run", bar=False)
+    assert result["steps"] == 40  # the first evaluation is the best; three more are not better
+
+
+def test_training_leaves_the_callers_random_numbers_alone(tmp_path: Path) -> None:
+    torch.manual_seed(7)
+    wanted = torch.rand(3)
+    torch.manual_seed(7)
+    train(small(steps=10), tmp_path / "run", bar=False)
+    assert torch.equal(torch.rand(3), wanted)
+
+
+def test_a_loss_that_is_not_finite_stops_the_run_and_keeps_the_last_good_state(tmp_path: Path) -> None:
+    made = small(steps=40, evaluate_every=10, clip=0.0)
+
+    class Breaks(Augment):
+        calls = 0
+
+        def __call__(self, x: torch.Tensor, y: torch.Tensor, generator: torch.Generator | None = None):  # type: ignore[no-untyped-def]
+            Breaks.calls += 1
+            return (x * float("nan") if Breaks.calls == 24 else x), y
+
+    with pytest.raises(InputError, match=r"no longer finite after step 24; the state before it is in .*last.*lower lr"):
+        train(replace(made, augment=Breaks(noise=0.1)), tmp_path / "run", bar=False)
+    state = safetensors.torch.load_file(tmp_path / "run" / LAST)
+    assert all(value.isfinite().all() for value in state.values() if value.is_floating_point())
+
+
+def test_a_full_disk_leaves_the_previous_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = 0
+    real = os.fsync
+
+    def full(descriptor: int) -> None:
+        nonlocal calls
+        calls += 1
+        if calls > 12:
+            raise OSError(28, "No space left on device")
+        real(descriptor)
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(InputError, match=r"cannot be written .No space left"):
+        train(small(steps=200), tmp_path / "run", bar=False)
+    monkeypatch.setattr(os, "fsync", real)
+    result = train(small(steps=200), tmp_path / "run", resume=True, bar=False)
+    train(small(steps=200), tmp_path / "whole", bar=False)
+    assert result["steps"] == 200
+    assert same(tmp_path / "run", tmp_path / "whole")
+
+
+def test_a_run_is_not_overwritten(tmp_path: Path) -> None:
+    train(small(steps=10), tmp_path / "run", bar=False)
+    with pytest.raises(InputError, match="holds a run already; go on with --resume"):
+        train(small(steps=10), tmp_path / "run", bar=False)
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda run: (run / LAST).unlink(), "has nothing to resume from"),
+        (lambda run: (run / LAST).write_bytes((run / LAST).read_bytes()[:-50]), "is damaged; delete it to start again"),
+        (lambda run: (run / LAST).write_bytes(b""), "is damaged"),
+    ],
+)
+def test_a_damaged_state_is_told_in_one_line(damage: object, message: str, tmp_path: Path) -> None:
+    train(small(steps=10), tmp_path / "run", bar=False)
+    (tmp_path / "run" / "result.json").unlink()
+    damage(tmp_path / "run")  # type: ignore[operator]
+    with pytest.raises(InputError, match=message) as fault:
+        train(small(steps=10), tmp_path / "run", resume=True, bar=False)
+    assert "\n" not in str(fault.value)
+
+
+def test_a_run_is_resumed_as_it_was_begun(tmp_path: Path) -> None:
+    train(small(steps=10), tmp_path / "run", bar=False)
+    (tmp_path / "run" / "result.json").unlink()
+    with pytest.raises(InputError, match=r"was begun with lr = 0.003, not 0.1"):
+        train(small(steps=10, lr=0.1), tmp_path / "run", resume=True, bar=False)
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda run: (run / "task.json").unlink(), "is no run folder"),
+        (lambda run: (run / "task.json").write_text("{"), "task.json: is damaged"),
+        (
+            lambda run: (run / "task.json").write_text('{"version": 99}'),
+            "in format 99, this version reads 1",
+        ),
+        (lambda run: (run / "result.json").unlink(), "has not finished"),
+        (lambda run: (run / "model.safetensors").write_bytes(b"x" * 99), "model.safetensors: the file is damaged"),
+        (lambda run: (run / "model.safetensors").unlink(), "model.safetensors: no such file"),
+        (lambda run: (run / "config.json").write_text("{}"), "do not say what kind"),
+    ],
+)
+def test_a_damaged_run_is_told_in_one_line(damage: object, message: str, tmp_path: Path) -> None:
+    train(small(steps=10), tmp_path / "run", bar=False)
+    damage(tmp_path / "run")  # type: ignore[operator]
+    with pytest.raises(InputError, match=message) as fault:
+        load(tmp_path / "run")
+    assert "\n" not in str(fault.value)
+
+
+def test_a_batch_that_cannot_be_shared_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="32 samples cannot be shared evenly by 1 process"):
+        train(small(accumulate=5), tmp_path / "run", bar=False)
+
+
+def test_a_cnn_runs_the_same_way(tmp_path: Path) -> None:
+    made = replace(
+        small(steps=60, ema=0.9, lr=1e-2), model=CNNConfig(input=(1, 40), widths=(8, 16), nonlocal_after=(1,))
+    )
+    train(made, tmp_path / "whole", bar=False)
+    predictor = load(tmp_path / "whole")
+    assert predictor(spectra(5).x).values is not None
+
+
+@pytest.mark.parametrize("kind", ["vit", "cnn"])
+@pytest.mark.parametrize("name", RECIPES)
+def test_every_recipe_runs_two_steps(name: str, kind: str, tmp_path: Path) -> None:
+    try:
+        made = RECIPES[name](kind)
+    except InputError as fault:
+        if "mnist" in name:
+            pytest.skip(f"the data are not here: {fault}")
+        raise
+    keep = np.arange(0, len(made.source), len(made.source) // 200)
+    source = replace(made.source, x=made.source.x[keep], y=made.source.y[keep], parts={})  # type: ignore[index]
+    config = replace(made.train, steps=2, batch=8, evaluate_every=2)
+    result = train(replace(made, source=source, train=config), tmp_path / "run", bar=False)
+    assert result["steps"] == 2
+    assert 0 <= result["test"]["accuracy"] <= 1

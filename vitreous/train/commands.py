@@ -1,0 +1,126 @@
+"""What the commands train, eval, predict and compare do, apart from their flags."""
+
+import csv
+import io
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.table import Table
+
+from vitreous.data import BUILTIN, Source, read, read_image_files, split
+from vitreous.data.source import PARTS
+from vitreous.errors import InputError, check_choice
+from vitreous.train.predictor import Prediction, Predictor, load
+from vitreous.train.recipes import RECIPES
+from vitreous.train.recipes.own import own
+from vitreous.train.run import RESULT, Experiment, train
+from vitreous.train.task import Regression
+from vitreous.zoo.show import console
+
+
+def experiment(what: str, targets: Sequence[str], model: str, changes: dict[str, Any]) -> Experiment:
+    """A recipe by its name, or the template for data of one's own; `changes` to its training, None for none."""
+    if what in RECIPES:
+        if targets:
+            raise InputError(f"target: the recipe {what!r} knows its own; targets are named for data of your own")
+        found = RECIPES[what](model)
+    elif what in BUILTIN or Path(what).exists():
+        found = own(read(what, targets), model)
+    else:
+        raise InputError(f"train: {what!r} is neither a file or folder nor a recipe ({', '.join(RECIPES)})")
+    changes = {name: value for name, value in changes.items() if value is not None}
+    epochs = changes.pop("epochs", None)
+    settings = replace(found.train, **changes)
+    if epochs is not None:
+        rows = split(found.source, found.validation, found.test, settings.seed).train
+        steps = max(1, round(epochs * len(rows) / settings.batch))
+        settings = replace(settings, steps=steps, evaluate_every=max(1, min(settings.evaluate_every, steps // 10)))
+    return replace(found, train=settings)
+
+
+def run_training(made: Experiment, out: Path, resume: bool, device: str, tensorboard: bool) -> None:
+    """Train, and print how good the result is."""
+    result = train(made, out, resume=resume, device=device, tensorboard=tensorboard)
+    print_results([out])
+    console().print(f"{result['steps']} steps, {result['seconds']:.0f} s; the run is in {out}", highlight=False)
+
+
+def print_results(runs: Sequence[Path]) -> None:
+    """One table of all runs: their size, time and scores on the test part."""
+    results = {str(run): _result(run) for run in runs}
+    part = {run: "test" if "test" in result else "validation" for run, result in results.items()}
+    scores = list(dict.fromkeys(name for run, result in results.items() for name in result.get(part[run], {})))
+    scores = [name for name in scores if name not in ("loss", "rmse_scaled")]
+    table = Table(title=f"Scores on the {' or '.join(dict.fromkeys(part.values()))} part")
+    for heading in ("run", "parameters", "steps", "seconds", *scores):
+        table.add_column(heading, justify="left" if heading == "run" else "right")
+    for run, result in results.items():
+        found = result.get(part[run], {})
+        cells = [f"{found[name]:.4g}" if name in found else "" for name in scores]
+        table.add_row(run, f"{result['parameters']:,}", f"{result['steps']:,}", f"{result['seconds']:.0f}", *cells)
+    console().print(table)
+
+
+def _result(run: Path) -> dict[str, Any]:
+    try:
+        found: dict[str, Any] = json.loads((run / RESULT).read_text())
+    except OSError:
+        raise InputError(f"{run}: is no finished run ({RESULT} is missing)") from None
+    except ValueError:
+        raise InputError(f"{run / RESULT}: is damaged") from None
+    return found
+
+
+def evaluate(run: Path, data: str, targets: Sequence[str], part: str) -> dict[str, float]:
+    """Scores of a run on labelled data: on one part of them, or on all."""
+    check_choice("part", part, ("all", *PARTS))
+    predictor = load(run)
+    source = read(data, targets)
+    _check_labels(source, predictor)
+    rows = np.arange(len(source)) if part == "all" else getattr(split(source), part)
+    samples = predictor.check(predictor.on_axis(source)[rows])
+    assert source.y is not None
+    return predictor.score(samples, source.y[rows])
+
+
+def _check_labels(source: Source, predictor: Predictor) -> None:
+    task = predictor.task
+    wanted = [t.name for t in task.targets] if isinstance(task, Regression) else list(task.classes)
+    found = [t.name for t in source.targets] if source.targets else list(source.classes)
+    if source.y is None or found != wanted:
+        raise InputError(f"{source.name}: found labels {', '.join(found) or 'none'}, the run knows {', '.join(wanted)}")
+
+
+def predict(run: Path, files: Sequence[Path], coverage: float | None) -> list[dict[str, Any]]:
+    """One record for every sample of the files."""
+    predictor = load(run)
+    if len(predictor.axes) == 2:
+        channels, *size = predictor.model.config.input
+        source = read_image_files([str(file) for file in files], channels=channels, size=(size[0], size[1]))
+        return _records([str(file) for file in files], predictor(source.x, coverage))
+    found = []
+    for file in files:
+        source = read(str(file))
+        names = [f"{file}:{row}" for row in range(len(source))]
+        found += _records(names, predictor(predictor.on_axis(source), coverage))
+    return found
+
+
+def _records(names: Sequence[str], answer: Prediction) -> list[dict[str, Any]]:
+    return [{"sample": name, **row} for name, row in zip(names, answer.rows(), strict=True)]
+
+
+def as_text(records: Sequence[dict[str, Any]], form: str) -> str:
+    """Records as CSV or JSON."""
+    check_choice("format", form, ("csv", "json"))
+    if form == "json":
+        return json.dumps(list(records), indent=1) + "\n"
+    text = io.StringIO()
+    writer = csv.DictWriter(text, fieldnames=list(records[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(records)
+    return text.getvalue()

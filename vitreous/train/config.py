@@ -1,0 +1,58 @@
+"""`TrainConfig`: how long, how fast and how carefully to train."""
+
+from dataclasses import dataclass
+
+from vitreous.errors import check_choice
+from vitreous.settings import Settings
+from vitreous.train.optim import OPTIMISERS
+
+PRECISIONS = ("auto", "float32", "bfloat16")
+SWITCHES = ("auto", "on", "off")
+
+
+@dataclass(frozen=True)
+class TrainConfig(Settings):
+    """Settings of the loop; those of a recipe are made for its data."""
+
+    steps: int = 1000
+    """Optimiser steps."""
+    batch: int = 128
+    """Samples of a step, over all processes."""
+    lr: float = 1e-3
+    """Highest learning rate; it warms up linearly and falls as a cosine."""
+    warmup: float = 0.1
+    """Share of the steps that the learning rate rises."""
+    optimiser: str = "adamw"
+    """adamw | muon: Muon for the matrices inside the model, AdamW for the rest."""
+    weight_decay: float = 0.05
+    """Decay of matrices and kernels; norms, biases and positions have none."""
+    clip: float = 1.0
+    """Longest gradient; 0 for any."""
+    accumulate: int = 1
+    """Parts into which each batch is cut to save memory; the gradient is the same."""
+    ema: float = 0.0
+    """Decay of a running average of the weights, which is then what is evaluated and kept; 0 for none."""
+    evaluate_every: int = 100
+    """Steps between evaluations on the validation part."""
+    patience: int = 0
+    """Evaluations without improvement after which training stops; 0 to go on to the end."""
+    keep: str = "best"
+    """best: the weights of the best evaluation | last: those at the end."""
+    precision: str = "auto"
+    """auto | float32 | bfloat16: auto is bfloat16 on a GPU that has it, float32 elsewhere."""
+    compile: str = "auto"
+    """auto | on | off: torch.compile; auto is on for a GPU."""
+    checkpointing: bool = False
+    """Compute each block twice instead of storing what its gradient needs."""
+    seed: int = 0
+    """Of shuffling, augmentation, dropout and initialisation."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_choice("optimiser", self.optimiser, OPTIMISERS)
+        check_choice("keep", self.keep, ("best", "last"))
+        check_choice("precision", self.precision, PRECISIONS)
+        check_choice("compile", self.compile, SWITCHES)
+        self._at_least(1, "steps", "batch", "accumulate", "evaluate_every")
+        self._at_least(0, "lr", "weight_decay", "clip", "patience", "seed")
+        self._probability("warmup", "ema")

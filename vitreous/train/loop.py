@@ -1,0 +1,241 @@
+"""The training loop. Nothing in it has to do with the model, the data or the task beyond calling them.
+
+Randomness is a function of the seed, the step and the process, never of what came before; so a run that was killed and
+resumed ends with the weights of one that was not.
+"""
+
+import json
+import math
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from typing import Any, Protocol
+
+import torch
+from accelerate import Accelerator
+from torch import Tensor, nn
+
+from vitreous.errors import InputError
+from vitreous.nn.record import unwrap
+from vitreous.train import state
+from vitreous.train.config import TrainConfig
+from vitreous.train.optim import optimisers, rate
+from vitreous.train.stream import Batch, Stream
+
+
+class Watcher(Protocol):
+    """Told of every step and evaluation: a progress bar, a log."""
+
+    def step(self, step: int, numbers: dict[str, float]) -> None:
+        """Called after each step; `numbers` is empty except where the loss was read."""
+
+    def evaluation(self, step: int, numbers: dict[str, float]) -> None:
+        """Called after each evaluation."""
+
+
+class Loop:
+    """Trains a model by gradient descent, evaluates it now and then, and keeps what is needed to go on.
+
+    Args:
+        model: what is trained; called on prepared samples.
+        loss: of the model's outputs and the targets.
+        stream: the batch of a step.
+        prepare: raw batch to model input, augmentation included; runs on the device.
+        evaluate: scores a model, called with the averaged weights in place; None if there is nothing to evaluate on.
+        better: the score that decides which weights are best, and whether `min` or `max` is.
+        folder: where the state goes.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        loss: Callable[[Tensor, Tensor], Tensor],
+        stream: Stream,
+        prepare: Callable[[Tensor, Tensor], Batch],
+        evaluate: Callable[[nn.Module], dict[str, float]] | None,
+        better: tuple[str, str],
+        config: TrainConfig,
+        accelerator: Accelerator,
+        folder: Path,
+        watchers: list[Watcher],
+    ) -> None:
+        self.loss, self.stream, self.prepare, self.evaluate, self.better = loss, stream, prepare, evaluate, better
+        self.config, self.accelerator, self.folder, self.watchers = config, accelerator, folder, watchers
+        made = optimisers(model, config.optimiser, config.lr, config.weight_decay)
+        self.model, *self.optimisers = accelerator.prepare(model, *made)
+        compiled = config.compile == "on" or (config.compile == "auto" and accelerator.device.type == "cuda")
+        self.run: nn.Module = torch.compile(self.model) if compiled else self.model  # type: ignore[assignment]
+        self.average = self._floats(copy=True) if config.ema else None
+        self.done, self.best, self.stale = 0, math.inf, 0
+        self._total = torch.zeros((), device=accelerator.device)
+        self._broken = torch.full((), config.steps, device=accelerator.device)
+        self._counted = 0
+
+    def resume(self) -> None:
+        """Go back to the last saved state."""
+        tensors, about = state.read(self.folder)
+        asked = json.loads(json.dumps(self.config.to_dict()))
+        for name, value in about["config"].items():
+            if value != asked.get(name):
+                raise InputError(f"{self.folder}: was begun with {name} = {value!r}, not {asked.get(name)!r}")
+        average = state.scatter(tensors, about["numbers"], unwrap(self.model), self._plain())
+        if self.average is not None and average is not None:
+            for name, value in self.average.items():
+                value.copy_(average[name])
+        self.done, self.stale = about["done"], about["stale"]
+        self.best = math.inf if about["best"] is None else about["best"]
+
+    def fit(self, improved: Callable[[nn.Module], None]) -> None:
+        """Train to the end; `improved` is called with every new best model, its averaged weights in place."""
+        config = self.config
+        self.run.train()
+        try:
+            while self.done < config.steps and not (config.patience and self.stale >= config.patience):
+                self._step(self.done)
+                self.done += 1
+                if self.done % config.evaluate_every == 0 or self.done == config.steps:
+                    self._look(improved)
+        except KeyboardInterrupt:
+            if self.accelerator.num_processes == 1:
+                self._check_finite()
+                self._save()
+            raise KeyboardInterrupt(f"stopped after step {self.done} of {config.steps}; go on with --resume") from None
+
+    def _step(self, step: int) -> None:
+        config, machine = self.config, self.accelerator
+        torch.manual_seed(_seed(config.seed, step, machine.process_index))
+        x, y = self.prepare(*self.stream(step))
+        factor = rate(step, config.steps, config.warmup)
+        for optimiser in self.optimisers:
+            for group in optimiser.param_groups:
+                group["lr"] = config.lr * factor
+        parts = list(zip(x.chunk(config.accumulate), y.chunk(config.accumulate), strict=True))
+        for i, (part, target) in enumerate(parts):
+            waiting = i + 1 < len(parts) and machine.num_processes > 1
+            with machine.no_sync(self.model) if waiting else nullcontext():
+                loss = self.loss(self.run(part), target) * (len(part) / len(x))
+                machine.backward(loss)
+            self._total += loss.detach()
+        bad = torch.where(self._total.isfinite(), config.steps, step)
+        self._broken = torch.minimum(self._broken, bad)
+        self._counted += 1
+        if config.clip:
+            machine.clip_grad_norm_(self.model.parameters(), config.clip)
+        for optimiser in self.optimisers:
+            optimiser.step()
+            optimiser.zero_grad()
+        if self.average is not None:
+            decay = min(config.ema, (1 + step) / (10 + step))
+            torch._foreach_lerp_(list(self.average.values()), list(self._floats().values()), 1 - decay)
+        numbers = {}
+        if self._counted >= max(1, config.evaluate_every // 10):
+            numbers = {"loss": self._mean_loss(), "lr": config.lr * factor}
+        for watcher in self.watchers:
+            watcher.step(step + 1, numbers)
+
+    def _mean_loss(self) -> float:
+        """The mean since it was last asked for."""
+        self._check_finite()
+        mean = self.accelerator.reduce(self._total / self._counted, "mean").item()
+        self._total.zero_()
+        self._counted = 0
+        return float(mean)
+
+    def _check_finite(self) -> None:
+        step = int(self._broken)
+        if step < self.config.steps:
+            saved = self.folder / state.LAST
+            kept = f"the state before it is in {saved}" if saved.is_file() else "nothing was saved before it"
+            raise InputError(f"the loss is no longer finite after step {step + 1}; {kept}; try a lower lr")
+
+    def _look(self, improved: Callable[[nn.Module], None]) -> None:
+        """Evaluate, keep the best, and save the state."""
+        self._check_finite()
+        if self.evaluate is not None:
+            with self.averaged():
+                self.run.eval()
+                numbers = self.evaluate(self.run)
+                name, sense = self.better
+                score = numbers[name] if sense == "min" else -numbers[name]
+                self.stale = 0 if score < self.best else self.stale + 1
+                if score < self.best:
+                    self.best = score
+                    improved(self.accelerator.unwrap_model(self.model))
+                self.run.train()
+            for watcher in self.watchers:
+                watcher.evaluation(self.done, numbers)
+        self._save()
+
+    def _save(self) -> None:
+        tensors, numbers = state.gather(unwrap(self.model), self._plain(), self.average)
+        if self.accelerator.is_main_process:
+            best = self.best if math.isfinite(self.best) else None
+            about = {"done": self.done, "best": best, "stale": self.stale, "numbers": numbers}
+            state.write(self.folder, tensors, about | {"config": self.config.to_dict()})
+        self.accelerator.wait_for_everyone()
+
+    @contextmanager
+    def averaged(self) -> Iterator[None]:
+        """The model with its averaged weights, if it has any, for as long as the block lasts."""
+        if self.average is None:
+            yield
+            return
+        live, kept = self._floats(), self._floats(copy=True)
+        with torch.no_grad():
+            for name, value in live.items():
+                value.copy_(self.average[name])
+            try:
+                yield
+            finally:
+                for name, value in live.items():
+                    value.copy_(kept[name])
+
+    def _floats(self, copy: bool = False) -> dict[str, Tensor]:
+        """Weights and running statistics; counters are left out."""
+        values = self.accelerator.unwrap_model(self.model).state_dict()
+        return {n: v.clone() if copy else v for n, v in values.items() if v.is_floating_point()}
+
+    def _plain(self) -> list[torch.optim.Optimizer]:
+        return [getattr(optimiser, "optimizer", optimiser) for optimiser in self.optimisers]
+
+
+def _seed(seed: int, step: int, rank: int) -> int:
+    """Well apart for any two steps, processes and seeds (the finaliser of splitmix64)."""
+    z = ((seed * 1_000_003 + rank) << 32) + step
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9 % 2**64
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EB % 2**64
+    return (z ^ (z >> 31)) % 2**63
+
+
+class Log:
+    """`metrics.jsonl`: a line for every loss that was read and every evaluation."""
+
+    def __init__(self, path: Path, done: int = 0) -> None:
+        self.path, self.start = path, time.monotonic()
+        kept = [line for line in _lines(path) if line["step"] <= done] if done else []
+        path.write_text("".join(json.dumps(line) + "\n" for line in kept))
+
+    def step(self, step: int, numbers: dict[str, float]) -> None:
+        """A line, where the loss was read."""
+        if numbers:
+            self._write({"step": step, **numbers})
+
+    def evaluation(self, step: int, numbers: dict[str, float]) -> None:
+        """A line of all scores."""
+        self._write({"step": step, "validation": numbers})
+
+    def _write(self, line: dict[str, Any]) -> None:
+        with self.path.open("a") as file:
+            file.write(json.dumps(line | {"seconds": round(time.monotonic() - self.start, 3)}) + "\n")
+
+
+def _lines(path: Path) -> list[dict[str, Any]]:
+    """The whole lines of a log; one that a kill cut short is dropped."""
+    lines = []
+    for text in path.read_text().splitlines() if path.is_file() else []:
+        try:
+            lines.append(json.loads(text))
+        except ValueError:
+            break
+    return lines

@@ -1,0 +1,13 @@
+"""Recipes: one small function each, whose docstring states the command, the hardware, the time and the result.
+
+A recipe takes the kind of model and gives an `Experiment`; `RECIPES` finds it by the name on the command line.
+"""
+
+from collections.abc import Callable
+
+from vitreous.train.recipes.digits import digits
+from vitreous.train.recipes.mnist import mnist, mnist_cpu
+from vitreous.train.run import Experiment
+
+RECIPES: dict[str, Callable[[str], Experiment]] = {"digits": digits, "mnist": mnist, "mnist-cpu": mnist_cpu}
+MODELS = ("vit", "cnn")

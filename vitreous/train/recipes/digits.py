@@ -1,0 +1,28 @@
+"""scikit-learn's digits: 1,797 images of 8×8, 360 of them for testing."""
+
+from vitreous.data import digits as read
+from vitreous.data.augment import Augment
+from vitreous.errors import check_choice
+from vitreous.nn import CNNConfig, ViTConfig
+from vitreous.train.config import TrainConfig
+from vitreous.train.run import Experiment
+
+
+def digits(model: str = "vit") -> Experiment:
+    """TBD"""
+    source = read()
+    check_choice("model", model, ("vit", "cnn"))
+    if model == "cnn":
+        return Experiment(
+            source,
+            CNNConfig(input=source.input, widths=(12, 28)),
+            TrainConfig(steps=250, batch=64, lr=1e-2, evaluate_every=50),
+            label_smoothing=0.1,
+        )
+    return Experiment(
+        source,
+        ViTConfig(input=source.input, patch=(2,), dim=48, depth=4, heads=4, mlp=(2.0,)),
+        TrainConfig(steps=1500, batch=64, lr=2e-3, optimiser="muon", ema=0.99, evaluate_every=100),
+        Augment(shift=0.1, rotate=10, scale=0.1, mixup=0.2),
+        label_smoothing=0.1,
+    )

@@ -1,0 +1,56 @@
+"""MNIST: 60,000 images of 28×28 to train on, 10,000 to test on."""
+
+from vitreous.data import mnist as read
+from vitreous.data.augment import Augment
+from vitreous.errors import check_choice
+from vitreous.nn import CNNConfig, ViTConfig
+from vitreous.train.config import TrainConfig
+from vitreous.train.run import Experiment
+
+
+def mnist(model: str = "vit") -> Experiment:
+    """TBD"""
+    source = read()
+    check_choice("model", model, ("vit", "cnn"))
+    augment = Augment(shift=0.08, rotate=12, scale=0.12, shear=0.15)
+    if model == "cnn":
+        return Experiment(
+            source,
+            CNNConfig(input=source.input),
+            TrainConfig(steps=5000, batch=512, lr=4e-3, ema=0.998, evaluate_every=1000, keep="last"),
+            augment,
+            label_smoothing=0.1,
+            validation=0.05,
+        )
+    return Experiment(
+        source,
+        ViTConfig(input=source.input, patch=(4,), stride=(2,), dim=192, depth=6, heads=6, mlp=(2.0,), drop_path=0.1),
+        TrainConfig(steps=4500, batch=512, lr=1.5e-3, optimiser="muon", ema=0.998, evaluate_every=900, keep="last"),
+        augment,
+        label_smoothing=0.1,
+        validation=0.05,
+    )
+
+
+def mnist_cpu(model: str = "vit") -> Experiment:
+    """TBD"""
+    source = read()
+    check_choice("model", model, ("vit", "cnn"))
+    augment = Augment(shift=0.08, rotate=10, scale=0.1)
+    if model == "cnn":
+        return Experiment(
+            source,
+            CNNConfig(input=source.input, widths=(16, 32, 64)),
+            TrainConfig(steps=1500, batch=128, lr=4e-3, ema=0.99, evaluate_every=250),
+            augment,
+            label_smoothing=0.1,
+            validation=0.05,
+        )
+    return Experiment(
+        source,
+        ViTConfig(input=source.input, patch=(4,), dim=96, depth=5, heads=4, mlp=(2.0,)),
+        TrainConfig(steps=2500, batch=128, lr=2e-3, optimiser="muon", ema=0.995, evaluate_every=500, keep="last"),
+        augment,
+        label_smoothing=0.1,
+        validation=0.05,
+    )

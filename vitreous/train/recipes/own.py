@@ -1,0 +1,58 @@
+"""Templates for one's own data: a model and a training that fit the size of what was read."""
+
+import math
+
+from vitreous.data import Source
+from vitreous.data.augment import Augment
+from vitreous.errors import check_choice
+from vitreous.nn import CNNConfig, ViTConfig
+from vitreous.nn.models import Config
+from vitreous.train.config import TrainConfig
+from vitreous.train.run import Experiment
+
+_AUGMENT = {
+    1: Augment(shift=1.0, gain=0.05, baseline=0.05, noise=0.01),
+    2: Augment(shift=0.08, rotate=8, scale=0.1),
+    3: Augment(noise=0.01),
+}
+_TOKENS = {1: 64, 2: 10, 3: 6}  # patches along an axis that a grid of each rank is cut into, about
+
+
+def own(source: Source, model: str = "vit") -> Experiment:
+    """A `vit` or `cnn` for any labelled source.
+
+    The training is as long as 200 epochs, but no shorter than 800 steps and no longer than 8,000.
+    """
+    check_choice("model", model, ("vit", "cnn"))
+    spectra = len(source.axes) == 1
+    batch = 32 if len(source) < 2_000 else 64 if len(source) < 20_000 else 256
+    steps = min(8_000, max(800, 200 * len(source) // batch))
+    return Experiment(
+        source,
+        _vit(source) if model == "vit" else CNNConfig(input=source.input, widths=(24, 48, 96)),
+        TrainConfig(
+            steps=steps,
+            batch=batch,
+            lr=1e-3 if model == "vit" else 3e-3,
+            optimiser="muon" if model == "vit" else "adamw",
+            ema=0.99,
+            evaluate_every=max(20, steps // 20),
+        ),
+        _AUGMENT[len(source.axes)],
+        scale="point" if spectra and source.targets else "channel",
+        label_smoothing=0.1 if source.classes else 0.0,
+    )
+
+
+def _vit(source: Source) -> Config:
+    patch = tuple(max(1, math.ceil(n / _TOKENS[len(source.axes)])) for n in source.input[1:])
+    return ViTConfig(
+        input=source.input,
+        patch=patch,
+        dim=64,
+        depth=4,
+        heads=4,
+        mlp=(2.0,),
+        origin=tuple(axis.origin for axis in source.axes),
+        spacing=tuple(abs(axis.spacing) for axis in source.axes),
+    )

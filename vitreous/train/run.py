@@ -1,0 +1,222 @@
+"""A run: data, model, task and loop put together, and the folder that holds all that is needed to use the result.
+
+`config.json` the model, `model.safetensors` its weights, `task.json` what goes in and comes out, `metrics.jsonl` how it
+went, `result.json` how good it is, `last/` to go on.
+"""
+
+import json
+import time
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from accelerate import Accelerator
+from accelerate.state import AcceleratorState
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from vitreous.atomic import write_atomically
+from vitreous.data import Source, Split, split
+from vitreous.data.augment import Augment
+from vitreous.data.scale import Scaling, fit_scaling
+from vitreous.errors import InputError, check_choice
+from vitreous.nn.models import Config, build
+from vitreous.nn.vit import ViT
+from vitreous.train import state
+from vitreous.train.config import TrainConfig
+from vitreous.train.loop import Log, Loop, Watcher
+from vitreous.train.progress import Bar, TensorBoard
+from vitreous.train.stream import ArrayStream, Batch
+from vitreous.train.task import Regression, Task, task_for
+from vitreous.zoo.weights import CONFIG, load_model, save_model
+
+TASK, RESULT, METRICS = "task.json", "result.json", "metrics.jsonl"
+VERSION = 1
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """All that decides a run.
+
+    Args:
+        source: labelled samples.
+        model: its `input` and `out` are set from the data.
+        train: how to train.
+        augment: what is done to training batches.
+        scale: how samples are scaled, one of `SCALINGS`.
+        loss: of a regression; empty for the default.
+        label_smoothing: of a classification.
+        validation, test: shares of the data where the source does not give the parts.
+    """
+
+    source: Source
+    model: Config
+    train: TrainConfig = field(default_factory=TrainConfig)
+    augment: Augment = field(default_factory=Augment)
+    scale: str = "channel"
+    loss: str = ""
+    label_smoothing: float = 0.0
+    validation: float = 0.1
+    test: float = 0.1
+
+
+def machine(precision: str = "auto", device: str = "auto") -> Accelerator:
+    """The device, the precision and the processes to train on."""
+    check_choice("device", device, ("auto", "cpu", "cuda"))
+    if device == "cuda" and not torch.cuda.is_available():
+        raise InputError("device: no CUDA device is available; use cpu or auto")
+    AcceleratorState._reset_state()  # another run of this process may have had another precision
+    cpu = device == "cpu" or not torch.cuda.is_available()
+    half = precision == "bfloat16" or (precision == "auto" and not cpu and torch.cuda.is_bf16_supported())
+    return Accelerator(cpu=cpu, mixed_precision="bf16" if half else "no")
+
+
+@torch.random.fork_rng()
+def train(
+    experiment: Experiment,
+    folder: Path,
+    resume: bool = False,
+    device: str = "auto",
+    tensorboard: bool = False,
+    bar: bool = True,
+) -> dict[str, Any]:
+    """Train, evaluate and leave a run folder; returns what `result.json` says."""
+    started = time.monotonic()
+    e, config = experiment, experiment.train
+    if resume and (folder / RESULT).is_file():
+        found: dict[str, Any] = json.loads((folder / RESULT).read_text())
+        return found
+    if not resume and (folder / CONFIG).exists():
+        raise InputError(f"{folder}: holds a run already; go on with --resume, or choose another --out")
+    e.augment.check(len(e.source.axes))
+    parts = split(e.source, e.validation, e.test, config.seed)
+    task = task_for(e.source, parts.train, e.loss, e.label_smoothing)
+    scaling = fit_scaling(e.scale, e.source.x, parts.train)
+    accelerator = machine(config.precision, device)
+    if config.batch % (accelerator.num_processes * config.accumulate):
+        raise InputError(
+            f"batch: {config.batch} samples cannot be shared evenly by {accelerator.num_processes} process(es) "
+            f"in {config.accumulate} part(s)"
+        )
+    torch.manual_seed(config.seed)
+    model = build(replace(e.model, input=e.source.input, out=task.outputs))
+    if isinstance(model, ViT):
+        model.checkpointing = config.checkpointing
+    place = accelerator.device, accelerator.process_index, accelerator.num_processes
+    stream = ArrayStream(e.source, parts.train, task, config.batch, config.seed, *place)
+    plain = e.augment == Augment()
+
+    def prepare(x: Tensor, y: Tensor) -> Batch:
+        x = scaling(x)
+        return (x, y) if plain else e.augment(x, y)
+
+    def evaluate(trained: nn.Module) -> dict[str, float]:
+        out = outputs(trained, e.source.x, parts.validation, scaling, accelerator, config.batch)
+        return task.metrics(out, task.encode(_labels(e.source, parts.validation)))
+
+    if accelerator.device.type == "cuda" and config.compile != "off":
+        prepare = torch.compile(prepare)
+    watchers: list[Watcher] = []
+    loop = Loop(
+        model, task.loss, stream, prepare, evaluate if len(parts.validation) else None, task.better, config,
+        accelerator, folder, watchers,
+    )  # fmt: skip
+    main = accelerator.is_main_process
+    if main:
+        folder.mkdir(parents=True, exist_ok=True)
+        if resume:
+            state.read(folder)  # a damaged state must not cost what is there
+        write_task(folder, task, scaling, e.source)
+    if resume:
+        loop.resume()
+    if main:
+        watchers.append(Log(folder / METRICS, loop.done))
+    if main and tensorboard:
+        watchers.append(TensorBoard(str(folder / "tensorboard")))
+    with Bar(folder.name, config.steps, config.batch, loop.done) as progress:
+        if main and bar:
+            watchers.append(progress)
+        loop.fit(lambda best: save_model(best, folder) if main else None)
+    if config.keep == "last" or loop.evaluate is None:
+        with loop.averaged():
+            if main:
+                save_model(accelerator.unwrap_model(loop.model), folder)
+    accelerator.wait_for_everyone()
+    result = _finish(e, parts, task, scaling, folder, accelerator)
+    result |= {"steps": loop.done, "seconds": round(time.monotonic() - started, 1)}
+    if main:
+        write_atomically(folder / RESULT, (json.dumps(result, indent=1) + "\n").encode())
+    accelerator.wait_for_everyone()
+    return result
+
+
+def _finish(
+    e: Experiment, parts: Split, task: Task, scaling: Scaling, folder: Path, accelerator: Accelerator
+) -> dict[str, Any]:
+    """Scores of the kept weights on validation and test; intervals calibrated on validation."""
+    model = load_model(folder).to(accelerator.device).eval()
+    result: dict[str, Any] = {"parameters": sum(p.numel() for p in model.parameters())}
+    for part in ("validation", "test"):
+        rows = getattr(parts, part)
+        if not len(rows):
+            continue
+        out = outputs(model, e.source.x, rows, scaling, accelerator, e.train.batch)
+        y = task.encode(_labels(e.source, rows))
+        if part == "validation" and isinstance(task, Regression):
+            task = task.calibrated(out, y)
+            if accelerator.is_main_process:
+                write_task(folder, task, scaling, e.source)
+        result[part] = task.metrics(out, y)
+        if part == "test" and isinstance(task, Regression) and task.scores and len(task.scores[0]) >= 9:
+            inside = (task.decode(out) - task.decode(y)).abs() <= task.half_width(out, 0.9)
+            result[part]["coverage90"] = float(inside.float().mean())
+    return result
+
+
+def outputs(
+    model: nn.Module,
+    x: NDArray[Any],
+    rows: NDArray[np.intp],
+    scaling: Scaling,
+    accelerator: Accelerator | None = None,
+    batch: int = 256,
+    device: torch.device | None = None,
+) -> Tensor:
+    """Raw outputs `(len(rows), K)` of the model, computed in equal batches shared by all processes, on the CPU."""
+    world = accelerator.num_processes if accelerator else 1
+    rank = accelerator.process_index if accelerator else 0
+    device = accelerator.device if accelerator else device or torch.device("cpu")
+    share = -(-len(rows) // world)
+    batch = max(1, min(batch, share))
+    length = -(-share // batch) * batch
+    mine = np.resize(rows[rank * share : (rank + 1) * share] if rank * share < len(rows) else rows, length)
+    found = []
+    with torch.no_grad():
+        for start in range(0, length, batch):
+            part = np.ascontiguousarray(x[mine[start : start + batch]])
+            found.append(model(scaling(torch.from_numpy(part).to(device))).float())
+    out = torch.cat(found)[:share]
+    if accelerator and world > 1:
+        out = accelerator.gather(out)
+    return out[: len(rows)].cpu()
+
+
+def _labels(source: Source, rows: NDArray[np.intp]) -> NDArray[Any]:
+    assert source.y is not None
+    labels: NDArray[Any] = source.y[rows]
+    return labels
+
+
+def write_task(folder: Path, task: Task, scaling: Scaling, source: Source) -> None:
+    """`task.json`: what goes in and what comes out."""
+    about = {
+        "version": VERSION,
+        "data": source.name,
+        "axes": [asdict(axis) for axis in source.axes],
+        "channels": list(source.channels),
+        "scaling": scaling.to_dict(),
+        "task": task.to_dict(),
+    }
+    write_atomically(folder / TASK, (json.dumps(about, indent=1) + "\n").encode())

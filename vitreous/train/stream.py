@@ -1,0 +1,87 @@
+"""Batches by step number: what a step trains on is a function of the seed and the step alone."""
+
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from vitreous.data.source import Source
+from vitreous.train.task import Task
+
+Batch = tuple[Tensor, Tensor]
+Stream = Callable[[int], Batch]
+"""Raw samples `(B, C, *grid)` and targets `(B, K)` of a step, on the device."""
+
+_RESIDENT = 4 << 30  # bytes of samples that are kept on the device rather than read again
+
+
+class ArrayStream:
+    """Shuffled rows of a source, each once an epoch, in batches of one size that run on across epochs.
+
+    Every process of a distributed run takes its own part of each batch. Sources that fit are kept on the device;
+    larger ones are read a step ahead by a thread.
+
+    Args:
+        batch: samples of a step, over all processes.
+        rank, world: this process and how many there are.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        rows: NDArray[np.intp],
+        task: Task,
+        batch: int,
+        seed: int,
+        device: torch.device,
+        rank: int = 0,
+        world: int = 1,
+    ) -> None:
+        assert source.y is not None
+        self.source, self.rows, self.batch, self.seed, self.device = source, np.sort(rows), batch, seed, device
+        self.rank, self.world = rank, world
+        self.targets = task.encode(source.y[self.rows]).to(device)
+        size = len(rows) * int(np.prod(source.input)) * source.x.dtype.itemsize
+        self.samples = torch.as_tensor(source.x[self.rows]).to(device) if size <= _RESIDENT else None
+        self._order: tuple[int, NDArray[np.intp]] | None = None
+        self._reader = ThreadPoolExecutor(1) if self.samples is None else None
+        self._ahead: tuple[int, Future[Tensor]] | None = None
+
+    def __call__(self, step: int) -> Batch:
+        places = self._places(step)
+        index = torch.as_tensor(places, device=self.device)
+        if self.samples is not None:
+            return self.samples[index], self.targets[index]
+        assert self._reader is not None
+        if self._ahead is None or self._ahead[0] != step:
+            self._ahead = step, self._reader.submit(self._read, places)
+        samples = self._ahead[1].result()
+        self._ahead = step + 1, self._reader.submit(self._read, self._places(step + 1))
+        return samples.to(self.device, non_blocking=True), self.targets[index]
+
+    def _places(self, step: int) -> NDArray[np.intp]:
+        """Which of the rows this process takes at a step."""
+        share = self.batch // self.world
+        start = step * self.batch + self.rank * share
+        wanted = np.arange(start, start + share)
+        epochs = wanted // len(self.rows)
+        places = np.empty(share, dtype=np.intp)
+        for epoch in np.unique(epochs):
+            here = epochs == epoch
+            places[here] = self._permutation(int(epoch))[wanted[here] % len(self.rows)]
+        return places
+
+    def _permutation(self, epoch: int) -> NDArray[np.intp]:
+        if self._order is None or self._order[0] != epoch:
+            self._order = epoch, np.random.default_rng((self.seed, epoch)).permutation(len(self.rows))
+        return self._order[1]
+
+    def _read(self, places: NDArray[np.intp]) -> Tensor:
+        wanted = self.rows[places]
+        order = np.argsort(wanted)  # in the order of the file
+        samples = np.empty((len(wanted), *self.source.input), dtype=self.source.x.dtype)
+        samples[order] = self.source.x[wanted[order]]
+        return torch.from_numpy(samples)
