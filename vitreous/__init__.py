@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 from vitreous.errors import InputError
 
 if TYPE_CHECKING:
-    from vitreous import data, nn, train, zoo
+    from vitreous import data, estimators, nn, train, zoo
+    from vitreous.estimators import ViTClassifier, ViTRegressor
     from vitreous.nn import ViT, ViTConfig, record
     from vitreous.train import load
     from vitreous.zoo import create_model, list_models, load_model, load_weights, save_model, save_weights
@@ -21,9 +22,12 @@ __version__ = "0.1.0"
 __all__ = [
     "InputError",
     "ViT",
+    "ViTClassifier",
     "ViTConfig",
+    "ViTRegressor",
     "create_model",
     "data",
+    "estimators",
     "list_models",
     "load",
     "load_model",
@@ -36,7 +40,7 @@ __all__ = [
     "zoo",
 ]
 
-_ROOMS = ("nn", "zoo", "data", "train")
+_ROOMS = ("nn", "zoo", "data", "train", "estimators")
 
 
 def __getattr__(name: str) -> Any:

@@ -77,7 +77,7 @@ def train(
         device: where to train.
         tensorboard: write curves for TensorBoard too.
     """
-    from vitreous.train import commands
+    from vitreous import commands
 
     changes = {
         "epochs": epochs, "steps": steps, "batch": batch, "lr": lr, "optimiser": optimiser, "accumulate": accumulate,
@@ -102,7 +102,7 @@ def evaluate(
         target: the label columns, as in train.
         part: which part of the data; 'all' for data that the run has not seen.
     """
-    from vitreous.train import commands
+    from vitreous import commands
 
     for name, value in commands.evaluate(run, data, target, part).items():
         print(f"{name:12s} {value:.6g}")
@@ -125,8 +125,8 @@ def predict(
         format: csv or json.
         out: write here instead of printing.
     """
+    from vitreous import commands
     from vitreous.atomic import write_atomically
-    from vitreous.train import commands
 
     text = commands.as_text(commands.predict(run, files, interval), format)
     if out is None:
@@ -135,13 +135,48 @@ def predict(
         write_atomically(out, text.encode())
 
 
+def sweep(
+    data: Annotated[str, Positional, arg(metavar="RECIPE_OR_DATA")],
+    out: Path,
+    *,
+    target: tuple[str, ...] = (),
+    dim: tuple[int, ...] = (32, 64, 128),
+    patch: tuple[int, ...] = (2, 4, 7),
+    depth: tuple[int, ...] = (1, 3, 6),
+    steps: int | None = None,
+    epochs: float | None = None,
+    seed: int | None = None,
+    device: Literal["auto", "cpu", "cuda"] = "auto",
+) -> None:
+    """Train every combination of width, patch and depth, and draw what each does to the score.
+
+    It goes on where it stopped; start it again on the same folder, also beside itself, to share the work.
+
+    Args:
+        data: a recipe, a folder of images or a file of spectra.
+        out: folder of the study.
+        target: columns to predict, as in train.
+        dim: widths to try.
+        patch: patches to try, in samples.
+        depth: numbers of blocks to try.
+        steps: optimiser steps of each training.
+        epochs: times that every sample is seen in each training.
+        seed: of everything that is random.
+        device: where to train.
+    """
+    from vitreous import commands
+
+    made = commands.experiment(data, target, "vit", {"steps": steps, "epochs": epochs, "seed": seed})
+    commands.run_sweep(made, out, {"dim": dim, "patch": patch, "depth": depth}, device)
+
+
 def compare(runs: Annotated[tuple[Path, ...], Positional, arg(metavar="RUN...")]) -> None:
     """Print one table of several runs: size, time and scores on their test parts.
 
     Args:
         runs: folders of finished runs.
     """
-    from vitreous.train import commands
+    from vitreous import commands
 
     commands.print_results(runs)
 
@@ -162,6 +197,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "eval": evaluate,
     "predict": predict,
     "compare": compare,
+    "sweep": sweep,
     "models": models,
     "summary": summary,
     "demo": demo,

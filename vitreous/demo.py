@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 from rich.console import Console
 from torch import Tensor
 
+from vitreous.commands import print_results
 from vitreous.data import digits, split
 from vitreous.insight import training_figure
 from vitreous.nn import record
-from vitreous.train.commands import print_results
 from vitreous.train.predictor import load
 from vitreous.train.recipes import RECIPES
 from vitreous.train.run import train

@@ -45,7 +45,7 @@ SET = {"input": (3, 20), "tokens": "set", "axes": 2}
         ({**LINE, "dropout": 1.0}, "dropout: found 1.0, expected a probability"),
         ({**LINE, "cls": False}, "pool: 'cls' needs the class token"),
         ({**LINE, "axes": 2}, "axes: only sets"),
-        ({**LINE, "spacing": 0.0}, "spacing: found .* expected steps above 0"),
+        ({**LINE, "spacing": 0.0}, "spacing: found .* expected steps other than 0"),
         ({**LINE, "origin": (0.0, 1.0)}, "origin: found .* expected one number for each axis"),
         ({**SET, "patch": 2}, "patch: .* sets are not cut into patches"),
         ({**SET, "axes": 0}, "axes: position 'learned' needs the number of coordinates"),

@@ -323,6 +323,11 @@ def test_the_hub_is_asked_only_by_its_prefix(checkpoint: Path, monkeypatch: pyte
     ]
 
 
+def test_a_hub_id_without_owner_is_told_in_one_line() -> None:
+    with pytest.raises(InputError, match="expected hf-hub:owner/name"):
+        vt.load_weights(image_model(), "hf-hub:vit")
+
+
 def test_a_hub_out_of_reach_is_told_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)

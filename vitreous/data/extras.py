@@ -8,11 +8,11 @@ from vitreous.errors import InputError
 _PACKAGES = {"PIL": "pillow", "sklearn": "scikit-learn"}  # where the package is not called as its module
 
 
-def load_extra(module: str) -> Any:
+def load_extra(module: str, extra: str = "files") -> Any:
     """The module, or one line that says how to install it."""
     try:
         return import_module(module)
     except ImportError:
         name = module.partition(".")[0]
         package = _PACKAGES.get(name, name)
-        raise InputError(f"this needs {package}, which is not installed: pip install 'vitreous[files]'") from None
+        raise InputError(f"this needs {package}, which is not installed: pip install 'vitreous[{extra}]'") from None

@@ -53,6 +53,7 @@ class Source:
         classes: class names, for classification.
         targets: the quantities to regress, for regression.
         parts: rows of `train`, `validation` and `test` where the data come already split; any may be absent.
+        constant: whether a target may be the same in all samples.
     """
 
     name: str
@@ -63,6 +64,7 @@ class Source:
     classes: tuple[str, ...] = ()
     targets: tuple[Target, ...] = ()
     parts: Mapping[str, NDArray[np.intp]] = field(default_factory=dict)
+    constant: bool = False
 
     def __post_init__(self) -> None:
         if len(self.axes) != self.x.ndim - 2 or len(self.channels) != self.x.shape[1]:
@@ -82,7 +84,7 @@ class Source:
                 )
         if self.y is not None and self.targets:
             for column, target in enumerate(self.targets):
-                _check_target(self.name, target.name, self.y[:, column])
+                _check_target(self.name, target.name, self.y[:, column], self.constant)
         _check_parts(self.name, self.parts, len(self.x))
 
     def __len__(self) -> int:
@@ -94,13 +96,13 @@ class Source:
         return tuple(int(n) for n in self.x.shape[1:])
 
 
-def _check_target(source: str, name: str, values: NDArray[Any]) -> None:
+def _check_target(source: str, name: str, values: NDArray[Any], constant: bool) -> None:
     bad = np.flatnonzero(~np.isfinite(values))
     if len(bad):
         raise InputError(
             f"{source}: target {name!r} has {len(bad)} missing or infinite value(s), the first in row {bad[0]}"
         )
-    if len(values) > 1 and np.ptp(values) == 0:
+    if not constant and len(values) > 1 and np.ptp(values) == 0:
         raise InputError(f"{source}: target {name!r} is constant ({values[0]:g}), so there is nothing to learn")
 
 

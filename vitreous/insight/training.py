@@ -8,20 +8,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from vitreous.insight.style import figure
 from vitreous.train.predictor import Prediction
 from vitreous.train.run import METRICS
-
-_STYLE: Any = {"font.size": 9, "axes.spines.top": False, "axes.spines.right": False, "savefig.dpi": 150}
 
 
 def training_figure(runs: Sequence[Path], answer: Prediction, truth: NDArray[Any], path: Path) -> None:
     """Draw the runs' validation scores against steps, and the first one's answers against the truth, to a file."""
-    import matplotlib as mpl
-    from matplotlib.figure import Figure
-
-    with mpl.rc_context(_STYLE):
-        figure = Figure(figsize=(9, 4), layout="constrained")
-        left, right = figure.subplots(1, 2, width_ratios=(1.2, 1))
+    with figure(9, 4) as drawing:
+        left, right = drawing.subplots(1, 2, width_ratios=(1.2, 1))
         name = "accuracy" if answer.probabilities is not None else "rmse"
         for run in runs:
             steps, scores = _curve(run, name)
@@ -32,7 +27,7 @@ def training_figure(runs: Sequence[Path], answer: Prediction, truth: NDArray[Any
             _confusion(right, answer, truth)
         else:
             _parity(right, answer, truth)
-        figure.savefig(path)
+        drawing.savefig(path)
 
 
 def _curve(run: Path, name: str) -> tuple[list[int], list[float]]:

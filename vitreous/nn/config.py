@@ -158,8 +158,8 @@ class ViTConfig(Settings):
         for name in ("origin", "spacing"):
             if getattr(self, name):
                 self._spread(name, rank)
-        if any(step <= 0 for step in self.spacing):
-            raise InputError(f"spacing: found {self.spacing}, expected steps above 0")
+        if any(step == 0 for step in self.spacing):
+            raise InputError(f"spacing: found {self.spacing}, expected steps other than 0")
 
 
 _TABLES = {

@@ -1,7 +1,5 @@
 """The Vision Transformer (S3.1): tokens, positions, blocks, pool, head."""
 
-import itertools
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -98,10 +96,10 @@ class ViT(Recordable):
     def _pairwise(self, pairwise: Tensor, tokens: Tokens) -> Tensor:
         """The pairwise bias with zeros for the prefix tokens and for pairs without data."""
         batch, count = tokens.values.shape[:2]
-        heads = self.config.heads
-        found = tuple(pairwise.shape)
-        if found not in set(itertools.product((1, batch), (1, heads), (count,), (count,))):
-            raise InputError(f"pairwise: found shape {found}, expected ({batch} or 1, {heads} or 1, {count}, {count})")
+        heads, found = self.config.heads, pairwise.shape
+        if len(found) != 4 or found[0] not in (1, batch) or found[1] not in (1, heads) or found[2:] != (count, count):
+            expected = f"({batch} or 1, {heads} or 1, {count}, {count})"
+            raise InputError(f"pairwise: found shape {tuple(found)}, expected {expected}")
         if tokens.mask is not None:
             pairwise = pairwise.masked_fill(~(tokens.mask[:, None, :, None] & tokens.mask[:, None, None, :]), 0.0)
         return F.pad(pairwise, (self.config.prefix, 0, self.config.prefix, 0))

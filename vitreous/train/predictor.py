@@ -84,13 +84,13 @@ class Predictor:
         """Predict samples `(n, *grid)` or `(n, channels, *grid)`; `coverage` asks for intervals, e.g. 0.9."""
         samples = self.check(x)
         device = next(self.model.parameters()).device
-        out = outputs(self.model, samples, np.arange(len(samples)), self.scaling, device=device)
+        out = outputs(self.model, samples, np.arange(len(samples)), self.scaling, device=device).double()
         if not isinstance(self.task, Regression):
-            return Prediction(self.task.classes, out.double().softmax(-1).numpy())
-        values = self.task.decode(out).double()
+            return Prediction(self.task.classes, out.softmax(-1).numpy())
+        values = self.task.decode(out)  # in double: a small spread about a large mean needs the digits
         if coverage is None:
             return Prediction(targets=self.task.targets, values=values.numpy())
-        half = self.task.half_width(out, coverage).double()
+        half = self.task.half_width(out, coverage)
         lower, upper = (values - half).numpy(), (values + half).numpy()
         return Prediction((), None, self.task.targets, values.numpy(), lower, upper, coverage)
 

@@ -62,6 +62,18 @@ class Experiment:
     test: float = 0.1
 
 
+def adjusted(found: Experiment, changes: dict[str, Any]) -> Experiment:
+    """The experiment with `changes` to its training, None for none; `epochs` stands for the steps that it takes."""
+    changes = {name: value for name, value in changes.items() if value is not None}
+    epochs = changes.pop("epochs", None)
+    settings = replace(found.train, **changes)
+    if epochs is not None:
+        rows = split(found.source, found.validation, found.test, settings.seed).train
+        steps = max(1, round(epochs * len(rows) / settings.batch))
+        settings = replace(settings, steps=steps, evaluate_every=max(1, min(settings.evaluate_every, steps // 10)))
+    return replace(found, train=settings)
+
+
 def machine(precision: str = "auto", device: str = "auto") -> Accelerator:
     """The device, the precision and the processes to train on."""
     check_choice("device", device, ("auto", "cpu", "cuda"))

@@ -200,6 +200,8 @@ class Regression:
         return cls(targets, tuple(values["mean"]), tuple(values["scale"]), values["loss"], scores)
 
 
+_NOTHING = 1e-30  # scale of a target that never changes, so that its outputs are that one value
+
 Task = Classification | Regression
 TASKS: dict[str, type[Classification] | type[Regression]] = {t.kind: t for t in (Classification, Regression)}
 
@@ -220,4 +222,5 @@ def task_for(source: Source, rows: NDArray[np.intp], loss: str = "", label_smoot
         return Classification(source.classes, label_smoothing)
     y = np.asarray(source.y[rows], dtype=np.float64)
     scale = np.where(np.ptp(y, axis=0) == 0, 1.0, y.std(axis=0))
+    scale = np.where(np.ptp(source.y, axis=0) == 0, _NOTHING, scale)
     return Regression(source.targets, tuple(y.mean(axis=0).tolist()), tuple(scale.tolist()), loss or "mse")

@@ -95,7 +95,7 @@ def _known(model: nn.Module) -> Model:
 
 
 def _vit(model: nn.Module) -> ViT:
-    inner = unwrap(model)
+    inner = _known(model)
     if not isinstance(inner, ViT):
         raise InputError(f"model: found {type(inner).__name__}, expected a ViT")
     return inner
@@ -187,6 +187,8 @@ def _download(text: str) -> Path:
     except ImportError:
         raise InputError("the hub needs an extra: pip install 'vitreous[hub]'") from None
     place, _, revision = text.partition("@")
+    if "/" not in place:
+        raise InputError(f"expected {HUB}owner/name, with /file and @revision after it if you like")
     owner, name, *file = place.split("/", 2)
     try:
         return Path(hf_hub_download(f"{owner}/{name}", file[0] if file else WEIGHTS, revision=revision or None))

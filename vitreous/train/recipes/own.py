@@ -15,16 +15,17 @@ _AUGMENT = {
     2: Augment(shift=0.08, rotate=8, scale=0.1),
     3: Augment(noise=0.01),
 }
+_SPECTRUM = 50  # points from which on a row of numbers is taken for a spectrum
 _TOKENS = {1: 64, 2: 10, 3: 6}  # patches along an axis that a grid of each rank is cut into, about
 
 
 def own(source: Source, model: str = "vit") -> Experiment:
     """A `vit` or `cnn` for any labelled source.
 
-    The training is as long as 200 epochs, but no shorter than 800 steps and no longer than 8,000.
+    `vitreous train DATA --target NAME:UNIT --out RUN`. The training is as long as 200 epochs, but no shorter than 800
+    steps and no longer than 8,000.
     """
     check_choice("model", model, ("vit", "cnn"))
-    spectra = len(source.axes) == 1
     batch = 32 if len(source) < 2_000 else 64 if len(source) < 20_000 else 256
     steps = min(8_000, max(800, 200 * len(source) // batch))
     return Experiment(
@@ -39,9 +40,16 @@ def own(source: Source, model: str = "vit") -> Experiment:
             evaluate_every=max(20, steps // 20),
         ),
         _AUGMENT[len(source.axes)],
-        scale="point" if spectra and source.targets else "channel",
+        scale=_scale(source),
         label_smoothing=0.1 if source.classes else 0.0,
     )
+
+
+def _scale(source: Source) -> str:
+    """Spectra each by themselves, as chemists do against scatter; a few numbers are a table, scaled by column."""
+    if len(source.axes) > 1:
+        return "channel"
+    return "sample" if source.input[1] >= _SPECTRUM else "point"
 
 
 def _vit(source: Source) -> Config:
@@ -54,5 +62,5 @@ def _vit(source: Source) -> Config:
         heads=4,
         mlp=(2.0,),
         origin=tuple(axis.origin for axis in source.axes),
-        spacing=tuple(abs(axis.spacing) for axis in source.axes),
+        spacing=tuple(axis.spacing for axis in source.axes),
     )

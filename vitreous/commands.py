@@ -1,10 +1,9 @@
-"""What the commands train, eval, predict and compare do, apart from their flags."""
+"""What the commands train, eval, predict, compare and sweep do, apart from their flags."""
 
 import csv
 import io
 import json
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +13,12 @@ from rich.table import Table
 from vitreous.data import BUILTIN, Source, read, read_image_files, split
 from vitreous.data.source import PARTS
 from vitreous.errors import InputError, check_choice
+from vitreous.insight.sweep import effects_figure
 from vitreous.train.predictor import Prediction, Predictor, load
 from vitreous.train.recipes import RECIPES
 from vitreous.train.recipes.own import own
-from vitreous.train.run import RESULT, Experiment, train
+from vitreous.train.run import RESULT, Experiment, adjusted, train
+from vitreous.train.sweep import FACTORS, sweep
 from vitreous.train.task import Regression
 from vitreous.zoo.show import console
 
@@ -32,14 +33,7 @@ def experiment(what: str, targets: Sequence[str], model: str, changes: dict[str,
         found = own(read(what, targets), model)
     else:
         raise InputError(f"train: {what!r} is neither a file or folder nor a recipe ({', '.join(RECIPES)})")
-    changes = {name: value for name, value in changes.items() if value is not None}
-    epochs = changes.pop("epochs", None)
-    settings = replace(found.train, **changes)
-    if epochs is not None:
-        rows = split(found.source, found.validation, found.test, settings.seed).train
-        steps = max(1, round(epochs * len(rows) / settings.batch))
-        settings = replace(settings, steps=steps, evaluate_every=max(1, min(settings.evaluate_every, steps // 10)))
-    return replace(found, train=settings)
+    return adjusted(found, changes)
 
 
 def run_training(made: Experiment, out: Path, resume: bool, device: str, tensorboard: bool) -> None:
@@ -63,6 +57,21 @@ def print_results(runs: Sequence[Path]) -> None:
         cells = [f"{found[name]:.4g}" if name in found else "" for name in scores]
         table.add_row(run, f"{result['parameters']:,}", f"{result['steps']:,}", f"{result['seconds']:.0f}", *cells)
     console().print(table)
+
+
+def run_sweep(made: Experiment, folder: Path, space: dict[str, Sequence[int]], device: str) -> None:
+    """Train every combination; print one table, best first, and draw the effect of each factor."""
+    records = sweep(made, folder, space, device)
+    name, sign = ("accuracy", -1) if made.source.classes else ("rmse", 1)
+    table = Table(title=f"Sweep, best test {name} first")
+    for heading in records[0]:
+        table.add_column(heading, justify="right")
+    for record in sorted(records, key=lambda found: sign * found["score"]):
+        table.add_row(*(f"{value:.4f}" if key == "score" else f"{value:g}" for key, value in record.items()))
+    console().print(table)
+    figure = folder / "effects.png"
+    effects_figure(records, FACTORS, f"test {name}", figure)
+    console().print(f"The effect of each factor is drawn in {figure}", highlight=False)
 
 
 def _result(run: Path) -> dict[str, Any]:
