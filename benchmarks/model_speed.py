@@ -10,7 +10,7 @@ that rotates; the table gives median times and the median over rounds of (peer's
 import statistics
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 import tyro
@@ -37,8 +37,8 @@ SPECTRUM = vt.ViTConfig(input=(1, 4500), patch=(10,), out=6, dim=128, depth=4, h
 CPU_CASES = [
     Case("ViT-S/16 at 224", vt.zoo.model_config("vit_small_patch16_224"), 4),
     Case("28×28, width 192, depth 6, patch 4", vt.zoo.model_config("vit_mini_patch4_28"), 32),
-    Case("1-D, 450 tokens, width 128, depth 4", SPECTRUM, 8),
-    Case("1-D, 450 tokens, width 128, depth 4", SPECTRUM, 64),
+    Case("1-D, 450 tokens, width 128, depth 4, 4 heads", SPECTRUM, 32),
+    Case("1-D, 450 tokens, width 128, depth 4, 8 heads", replace(SPECTRUM, heads=8), 32),
 ]
 CUDA_CASES = [Case("ViT-B/16 at 224", vt.zoo.model_config("vit_base_patch16_224"), 256)]
 
@@ -141,7 +141,7 @@ def _wait(device: str) -> None:
         torch.cuda.synchronize()
 
 
-def main(device: str = "cpu", rounds: int = 20, compile: bool | None = None) -> None:
+def main(device: str = "cpu", rounds: int = 15, compile: bool | None = None) -> None:
     """Print the table.
 
     Args:

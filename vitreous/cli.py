@@ -66,7 +66,7 @@ def train(
         out: folder of the run.
         target: columns to predict, with units if they have any, e.g. 'assay:mg'.
         model: Vision Transformer or residual CNN.
-        resume: go on with a run that was stopped.
+        resume: go on with a run that was stopped, or begin it.
         epochs: times that every sample is seen.
         steps: optimiser steps, instead of epochs.
         batch: samples of a step.

@@ -256,7 +256,8 @@ class ViTClassifier(ClassifierMixin, _Estimator):  # type: ignore[misc]
 
     >>> import numpy as np
     >>> X = np.eye(4)[[0, 3] * 10] + np.linspace(0, 0.1, 20)[:, None]
-    >>> ViTClassifier(steps=60, dim=16, depth=1).fit(X, ["left", "right"] * 10).predict(X[:2]).tolist()
+    >>> model = ViTClassifier(steps=60, lr=0.01, dim=16, depth=1).fit(X, ["left", "right"] * 10)
+    >>> model.predict(X[:2]).tolist()
     ['left', 'right']
     """
 

@@ -94,12 +94,16 @@ def train(
     tensorboard: bool = False,
     bar: bool = True,
 ) -> dict[str, Any]:
-    """Train, evaluate and leave a run folder; returns what `result.json` says."""
+    """Train, evaluate and leave a run folder; returns what `result.json` says.
+
+    With `resume`, go on where the run in the folder stopped, or begin it if there is none.
+    """
     started = time.monotonic()
     e, config = experiment, experiment.train
     if resume and (folder / RESULT).is_file():
         found: dict[str, Any] = json.loads((folder / RESULT).read_text())
         return found
+    resume = resume and ((folder / CONFIG).exists() or (folder / state.LAST).exists())  # else there is all to do
     if not resume and (folder / CONFIG).exists():
         raise InputError(f"{folder}: holds a run already; go on with --resume, or choose another --out")
     e.augment.check(len(e.source.axes))
