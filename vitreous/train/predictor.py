@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
+from torch import Tensor
 
 from vitreous.data.scale import Scaling
 from vitreous.data.source import Axis, Source, Target
@@ -82,9 +83,7 @@ class Predictor:
 
     def __call__(self, x: ArrayLike, coverage: float | None = None) -> Prediction:
         """Predict samples `(n, *grid)` or `(n, channels, *grid)`; `coverage` asks for intervals, e.g. 0.9."""
-        samples = self.check(x)
-        device = next(self.model.parameters()).device
-        out = outputs(self.model, samples, np.arange(len(samples)), self.scaling, device=device).double()
+        out = self._outputs(x).double()
         if not isinstance(self.task, Regression):
             return Prediction(self.task.classes, out.softmax(-1).numpy())
         values = self.task.decode(out)  # in double: a small spread about a large mean needs the digits
@@ -96,10 +95,12 @@ class Predictor:
 
     def score(self, x: ArrayLike, y: NDArray[Any]) -> dict[str, float]:
         """The task's metrics on labelled samples."""
+        return self.task.metrics(self._outputs(x), self.task.encode(y))
+
+    def _outputs(self, x: ArrayLike) -> Tensor:
         samples = self.check(x)
         device = next(self.model.parameters()).device
-        out = outputs(self.model, samples, np.arange(len(samples)), self.scaling, device=device)
-        return self.task.metrics(out, self.task.encode(y))
+        return outputs(self.model, samples, np.arange(len(samples)), self.scaling, device=device)
 
     def check(self, x: ArrayLike) -> NDArray[Any]:
         """Samples as `(n, channels, *grid)`, or one line that says what is wrong with them."""

@@ -5,6 +5,8 @@ from typing import Self
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from vitreous.data.extras import load_extra
+
 
 class Bar:
     """Watches a loop and draws it; quiet where there is no terminal, but for a line an evaluation."""
@@ -51,12 +53,9 @@ class TensorBoard:
     """Writes the same numbers for TensorBoard."""
 
     def __init__(self, folder: str) -> None:
-        from vitreous.errors import InputError
+        load_extra("tensorboard", "tensorboard")
+        from torch.utils.tensorboard import SummaryWriter
 
-        try:
-            from torch.utils.tensorboard import SummaryWriter
-        except ImportError:
-            raise InputError("tensorboard is not installed: pip install 'vitreous[tensorboard]'") from None
         self.writer = SummaryWriter(folder)
 
     def step(self, step: int, numbers: dict[str, float]) -> None:

@@ -140,14 +140,11 @@ def train(
         accelerator, folder, watchers,
     )  # fmt: skip
     main = accelerator.is_main_process
+    if resume:
+        loop.resume()  # before anything is written: a damaged state must not cost what is there
     if main:
         folder.mkdir(parents=True, exist_ok=True)
-        if resume:
-            state.read(folder)  # a damaged state must not cost what is there
         write_task(folder, task, scaling, e.source)
-    if resume:
-        loop.resume()
-    if main:
         watchers.append(Log(folder / METRICS, loop.done))
     if main and tensorboard:
         watchers.append(TensorBoard(str(folder / "tensorboard")))
