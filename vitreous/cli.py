@@ -52,6 +52,7 @@ def train(
     lr: float | None = None,
     optimiser: Literal["adamw", "muon"] | None = None,
     accumulate: int | None = None,
+    shard: bool = False,
     seed: int | None = None,
     device: Literal["auto", "cpu", "cuda"] = "auto",
     tensorboard: bool = False,
@@ -73,6 +74,7 @@ def train(
         lr: highest learning rate.
         optimiser: AdamW, or Muon for the matrices.
         accumulate: parts into which each batch is cut to save memory.
+        shard: share the model among the processes of a torchrun (FSDP) instead of giving each its own.
         seed: of everything that is random.
         device: where to train.
         tensorboard: write curves for TensorBoard too.
@@ -81,7 +83,7 @@ def train(
 
     changes = {
         "epochs": epochs, "steps": steps, "batch": batch, "lr": lr, "optimiser": optimiser, "accumulate": accumulate,
-        "seed": seed,
+        "shard": shard or None, "seed": seed,
     }  # fmt: skip
     made = commands.experiment(data, target, model, changes)
     commands.run_training(made, out, resume, device, tensorboard)

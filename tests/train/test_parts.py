@@ -14,6 +14,7 @@ from vitreous.data.scale import SCALINGS, Scaling, fit_scaling
 from vitreous.errors import InputError
 from vitreous.train import Classification, TrainConfig
 from vitreous.train import stream as streams
+from vitreous.train.muon import Muon
 from vitreous.train.optim import decays, optimisers, rate
 from vitreous.train.stream import ArrayStream
 
@@ -157,3 +158,23 @@ def test_gradient_checkpointing_changes_no_gradient() -> None:
     model.checkpointing = True
     assert all(torch.equal(a, b) for a, b in zip(plain, gradients(), strict=True))
     assert isinstance(model, nn.Module)
+
+
+def test_matrices_taken_together_move_as_with_torchs_muon() -> None:
+    """To the rounding of torch's iteration, which is in bfloat16."""
+    torch.manual_seed(0)
+    shapes = [(16, 16), (16, 48), (16, 16), (48, 16), (48, 16)]
+    ours, theirs = ([nn.Parameter(torch.ones(shape)) for shape in shapes] for _ in range(2))
+    settings = {"lr": 1e-2, "weight_decay": 0.05, "adjust_lr_fn": "match_rms_adamw"}
+    one, other = Muon(ours, **settings), torch.optim.Muon(theirs, **settings)  # type: ignore[arg-type]
+    for _ in range(5):
+        for a, b in zip(ours, theirs, strict=True):
+            a.grad = torch.randn(a.shape)
+            b.grad = a.grad.clone()
+        one.step()
+        other.step()
+    for a, b in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(a, b, atol=1e-3, rtol=0)
+        assert (a - 1).abs().max() > 1e-2
+    for mine, yours in zip(one.state.values(), other.state.values(), strict=True):
+        torch.testing.assert_close(mine["momentum_buffer"], yours["momentum_buffer"])

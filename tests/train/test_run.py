@@ -128,26 +128,55 @@ from vitreous.data.augment import Augment
 from vitreous.train import train
 made = small(**{settings!r})
 made = replace(made, augment=Augment(), model=replace(made.model, dropout=0.0))
-train(made, Path({out!r}), device="cpu", bar=False)
+{more}
+train(made, Path({out!r}), resume=True, device="cpu", bar=False)
+"""
+_DIES = """
+import os, signal
+from vitreous.train.loop import Loop
+step = Loop._step
+def dying(self, number):
+    if number == 23 and os.environ["RANK"] == "1" and os.environ["TORCHELASTIC_RESTART_COUNT"] == "0":
+        os.kill(os.getpid(), signal.SIGKILL)
+    step(self, number)
+Loop._step = dying
 """
 
 
-@pytest.mark.parametrize("settings", [{"steps": 15}, {"steps": 15, "accumulate": 2, "ema": 0.9}], ids=str)
+def torchrun(script: Path, processes: int, settings: dict[str, object], more: str = "", *options: str) -> None:
+    """A training by the script in so many processes, in a folder named as the script."""
+    out = str(script.with_suffix(""))
+    script.write_text(_WORKER.format(tests=str(Path(__file__).parent), settings=settings, out=out, more=more))
+    command = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={processes}", *options, str(script)]
+    subprocess.run([sys.executable, *command], env=ONE_THREAD, check=True, capture_output=True, timeout=300)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"steps": 15},
+        {"steps": 15, "accumulate": 2, "ema": 0.9},
+        {"steps": 15, "accumulate": 2, "ema": 0.9, "shard": True},
+    ],
+    ids=str,
+)
 def test_two_processes_agree_with_one(settings: dict[str, object], tmp_path: Path) -> None:
     """All but the biases of the keys: attention does not depend on them, so their gradient is rounding alone."""
-    for name, processes in (("one", 1), ("two", 2)):
-        code = _WORKER.format(tests=str(Path(__file__).parent), settings=settings, out=str(tmp_path / name))
-        (tmp_path / f"{name}.py").write_text(code)
-        command = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={processes}"]
-        subprocess.run(
-            [sys.executable, *command, str(tmp_path / f"{name}.py")], env=ONE_THREAD, check=True, capture_output=True
-        )
+    torchrun(tmp_path / "one.py", 1, settings)
+    torchrun(tmp_path / "two.py", 2, settings)
     one, two = weights(tmp_path / "one"), weights(tmp_path / "two")
     for key in one:
         keys = torch.arange(len(one[key])) // 16 == 1 if key.endswith("qkv.bias") else torch.zeros(len(one[key])) > 0
         torch.testing.assert_close(two[key][~keys], one[key][~keys], atol=1e-5, rtol=1e-5)
     results = [json.loads((tmp_path / name / "result.json").read_text())["test"]["rmse"] for name in ("one", "two")]
     assert results[0] == pytest.approx(results[1], rel=1e-4)
+
+
+@pytest.mark.parametrize("settings", [{}, {"optimiser": "muon", "ema": 0.9, "shard": True}], ids=str)
+def test_a_process_that_dies_is_started_again_from_the_last_state(settings: dict[str, object], tmp_path: Path) -> None:
+    torchrun(tmp_path / "whole.py", 2, settings)
+    torchrun(tmp_path / "killed.py", 2, settings, _DIES, "--max-restarts=1")
+    assert same(tmp_path / "whole", tmp_path / "killed")
 
 
 def test_accumulation_gives_the_same_weights(tmp_path: Path) -> None:

@@ -42,6 +42,8 @@ class TrainConfig(Settings):
     """auto | float32 | bfloat16: auto is bfloat16 on a GPU that has it, float32 elsewhere."""
     compile: str = "auto"
     """auto | on | off: torch.compile; auto is on for a GPU."""
+    shard: bool = False
+    """Share weights, gradients and optimiser states among the processes of a torchrun (FSDP): for large models."""
     checkpointing: bool = False
     """Compute each block twice instead of storing what its gradient needs."""
     seed: int = 0

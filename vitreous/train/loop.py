@@ -15,6 +15,8 @@ from typing import Any, Protocol
 import torch
 from accelerate import Accelerator
 from torch import Tensor, nn
+from torch.distributed.fsdp import fully_shard
+from torch.distributed.tensor import DTensor
 
 from vitreous.errors import InputError
 from vitreous.nn.record import unwrap
@@ -62,8 +64,12 @@ class Loop:
     ) -> None:
         self.loss, self.stream, self.prepare, self.evaluate, self.better = loss, stream, prepare, evaluate, better
         self.config, self.accelerator, self.folder, self.watchers = config, accelerator, folder, watchers
+        sharded = config.shard and accelerator.num_processes > 1
+        if sharded:
+            shard(model.to(accelerator.device))
         made = optimisers(model, config.optimiser, config.lr, config.weight_decay)
-        self.model, *self.optimisers = accelerator.prepare(model, *made)
+        self.model = accelerator.prepare_model(model, device_placement=not sharded, evaluation_mode=sharded)
+        self.optimisers = [accelerator.prepare_optimizer(optimiser) for optimiser in made]
         compiled = config.compile == "on" or (config.compile == "auto" and accelerator.device.type == "cuda")
         self.run: nn.Module = torch.compile(self.model) if compiled else self.model  # type: ignore[assignment]
         self.average = self._floats(copy=True) if config.ema else None
@@ -79,15 +85,15 @@ class Loop:
         for name, value in about["config"].items():
             if value != asked.get(name):
                 raise InputError(f"{self.folder}: was begun with {name} = {value!r}, not {asked.get(name)!r}")
-        average = state.scatter(tensors, about["numbers"], unwrap(self.model), self._plain())
-        if self.average is not None and average is not None:
-            for name, value in self.average.items():
-                value.copy_(average[name])
+        if self.average is not None:
+            state.put(unwrap(self.model), tensors, "average/")
+            self.average = self._floats(copy=True)
+        state.scatter(tensors, about["numbers"], unwrap(self.model), self._plain())
         self.done, self.stale = about["done"], about["stale"]
         self.best = math.inf if about["best"] is None else about["best"]
 
-    def fit(self, improved: Callable[[nn.Module], None]) -> None:
-        """Train to the end; `improved` is called with every new best model, its averaged weights in place."""
+    def fit(self, improved: Callable[[dict[str, Any]], None]) -> None:
+        """Train to the end; `improved` is called with every new best `weights`."""
         config = self.config
         self.run.train()
         try:
@@ -149,7 +155,12 @@ class Loop:
             kept = f"the state before it is in {saved}" if saved.is_file() else "nothing was saved before it"
             raise InputError(f"the loss is no longer finite after step {step + 1}; {kept}; try a lower lr")
 
-    def _look(self, improved: Callable[[nn.Module], None]) -> None:
+    def weights(self) -> dict[str, Any]:
+        """The weights to keep, averaged if they are to be; whole, on the main process, and called by every one."""
+        with self.averaged():
+            return {name: value.clone() for name, value in state.weights(unwrap(self.model)).items()}
+
+    def _look(self, improved: Callable[[dict[str, Any]], None]) -> None:
         """Evaluate, keep the best, and save the state."""
         self._check_finite()
         if self.evaluate is not None:
@@ -158,17 +169,18 @@ class Loop:
                 numbers = self.evaluate(self.run)
                 name, sense = self.better
                 score = numbers[name] if sense == "min" else -numbers[name]
-                self.stale = 0 if score < self.best else self.stale + 1
-                if score < self.best:
-                    self.best = score
-                    improved(self.accelerator.unwrap_model(self.model))
                 self.run.train()
+            self.stale = 0 if score < self.best else self.stale + 1
+            if score < self.best:
+                self.best = score
+                improved(self.weights())
             for watcher in self.watchers:
                 watcher.evaluation(self.done, numbers)
         self._save()
 
     def _save(self) -> None:
-        tensors, numbers = state.gather(unwrap(self.model), self._plain(), self.average)
+        average = {} if self.average is None else self.weights()
+        tensors, numbers = state.gather(unwrap(self.model), self._plain(), average)
         if self.accelerator.is_main_process:
             best = self.best if math.isfinite(self.best) else None
             about = {"done": self.done, "best": best, "stale": self.stale, "numbers": numbers}
@@ -192,12 +204,23 @@ class Loop:
                     value.copy_(kept[name])
 
     def _floats(self, copy: bool = False) -> dict[str, Tensor]:
-        """Weights and running statistics; counters are left out."""
+        """Weights and running statistics, of sharded ones this process's part; counters are left out."""
         values = self.accelerator.unwrap_model(self.model).state_dict()
-        return {n: v.clone() if copy else v for n, v in values.items() if v.is_floating_point()}
+        local = {n: v.to_local() if isinstance(v, DTensor) else v for n, v in values.items() if v.is_floating_point()}
+        return {n: v.clone() if copy else v for n, v in local.items()}
 
     def _plain(self) -> list[torch.optim.Optimizer]:
         return [getattr(optimiser, "optimizer", optimiser) for optimiser in self.optimisers]
+
+
+def shard(model: nn.Module) -> None:
+    """Share weights, gradients and optimiser states among the processes, block by block (FSDP2).
+
+    By torch itself: accelerate's plugin, which calls the same function, does not know processes without a GPU.
+    """
+    for block in getattr(model, "blocks", ()):
+        fully_shard(block)
+    fully_shard(model)
 
 
 def _seed(seed: int, step: int, rank: int) -> int:

@@ -6,6 +6,7 @@ import torch
 from torch import nn
 
 from vitreous.errors import check_choice
+from vitreous.train.muon import Muon
 
 OPTIMISERS = ("adamw", "muon")
 _NO_DECAY = ("norm", "bias", "position", "prefix", "query", "scale", "table")
@@ -34,7 +35,7 @@ def optimisers(model: nn.Module, kind: str, lr: float, weight_decay: float) -> l
     adamw = torch.optim.AdamW([g for g in groups if g["params"]], lr=lr, betas=(0.9, 0.98), fused=fused)
     if not matrices:
         return [adamw]
-    muon = torch.optim.Muon(matrices, lr=lr, weight_decay=weight_decay, adjust_lr_fn="match_rms_adamw")
+    muon = Muon(matrices, lr=lr, weight_decay=weight_decay, adjust_lr_fn="match_rms_adamw")
     return [muon, adamw]
 
 

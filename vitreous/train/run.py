@@ -4,7 +4,9 @@
 went, `result.json` how good it is, `last/` to go on.
 """
 
+import copy
 import json
+import os
 import time
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -15,7 +17,7 @@ import torch
 from accelerate import Accelerator
 from accelerate.state import AcceleratorState
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import Tensor, distributed, nn
 
 from vitreous.atomic import write_atomically
 from vitreous.data import Source, Split, split
@@ -81,8 +83,19 @@ def machine(precision: str = "auto", device: str = "auto") -> Accelerator:
         raise InputError("device: no CUDA device is available; use cpu or auto")
     AcceleratorState._reset_state()  # another run of this process may have had another precision
     cpu = device == "cpu" or not torch.cuda.is_available()
+    _rejoin(cpu)
     half = precision == "bfloat16" or (precision == "auto" and not cpu and torch.cuda.is_bf16_supported())
     return Accelerator(cpu=cpu, mixed_precision="bf16" if half else "no")
+
+
+def _rejoin(cpu: bool) -> None:
+    """Where torchrun has restarted the processes, let them meet apart from the addresses that the dead ones left."""
+    restarts = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
+    if restarts == "0" or distributed.is_initialized():
+        return
+    store, rank, world = next(distributed.rendezvous("env://"))
+    fresh = distributed.PrefixStore(f"restart{restarts}", store)
+    distributed.init_process_group("gloo" if cpu else None, store=fresh, rank=rank, world_size=world)
 
 
 @torch.random.fork_rng()
@@ -111,6 +124,7 @@ def train(
     task = task_for(e.source, parts.train, e.loss, e.label_smoothing)
     scaling = fit_scaling(e.scale, e.source.x, parts.train)
     accelerator = machine(config.precision, device)
+    main = accelerator.is_main_process
     if config.batch % (accelerator.num_processes * config.accumulate):
         raise InputError(
             f"batch: {config.batch} samples cannot be shared evenly by {accelerator.num_processes} process(es) "
@@ -118,6 +132,7 @@ def train(
         )
     torch.manual_seed(config.seed)
     model = build(replace(e.model, input=e.source.input, out=task.outputs))
+    kept = copy.deepcopy(model)
     if isinstance(model, ViT):
         model.checkpointing = config.checkpointing
     place = accelerator.device, accelerator.process_index, accelerator.num_processes
@@ -132,6 +147,11 @@ def train(
         out = outputs(trained, e.source.x, parts.validation, scaling, accelerator, config.batch)
         return task.metrics(out, task.encode(_labels(e.source, parts.validation)))
 
+    def keep(weights: dict[str, Any]) -> None:
+        if main:
+            kept.load_state_dict(weights)
+            save_model(kept, folder)
+
     if accelerator.device.type == "cuda" and config.compile != "off":
         prepare = torch.compile(prepare)
     watchers: list[Watcher] = []
@@ -139,7 +159,6 @@ def train(
         model, task.loss, stream, prepare, evaluate if len(parts.validation) else None, task.better, config,
         accelerator, folder, watchers,
     )  # fmt: skip
-    main = accelerator.is_main_process
     if resume:
         loop.resume()  # before anything is written: a damaged state must not cost what is there
     if main:
@@ -151,11 +170,9 @@ def train(
     with Bar(folder.name, config.steps, config.batch, loop.done) as progress:
         if main and bar:
             watchers.append(progress)
-        loop.fit(lambda best: save_model(best, folder) if main else None)
+        loop.fit(keep)
     if config.keep == "last" or loop.evaluate is None:
-        with loop.averaged():
-            if main:
-                save_model(accelerator.unwrap_model(loop.model), folder)
+        keep(loop.weights())
     accelerator.wait_for_everyone()
     result = _finish(e, parts, task, scaling, folder, accelerator)
     result |= {"steps": loop.done, "seconds": round(time.monotonic() - started, 1)}

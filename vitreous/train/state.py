@@ -26,13 +26,18 @@ LAST = Path("last") / "state.safetensors"
 _FULL = StateDictOptions(full_state_dict=True, cpu_offload=True)
 
 
+def weights(model: nn.Module) -> dict[str, Any]:
+    """The whole state of a model on the CPU of the main process, however it is shared; every process must call it."""
+    found: dict[str, Any] = get_model_state_dict(model, options=_FULL)
+    return found
+
+
 def gather(
-    model: nn.Module, optimisers: list[torch.optim.Optimizer], average: dict[str, Tensor] | None
+    model: nn.Module, optimisers: list[torch.optim.Optimizer], average: dict[str, Any]
 ) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """All tensors by name, and the optimisers' numbers; every process must call it."""
-    weights: dict[str, Any] = get_model_state_dict(model, options=_FULL)
-    tensors: dict[str, Any] = {f"model/{name}": value for name, value in weights.items()}
-    tensors |= {f"average/{name}": value for name, value in (average or {}).items()}
+    tensors = {f"model/{name}": value for name, value in weights(model).items()}
+    tensors |= {f"average/{name}": value for name, value in average.items()}
     numbers: dict[str, Any] = {}
     for i, optimiser in enumerate(optimisers):
         found: dict[str, Any] = get_optimizer_state_dict(model, optimiser, options=_FULL)
@@ -67,9 +72,9 @@ def read(folder: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
 
 def scatter(
     tensors: dict[str, Tensor], numbers: dict[str, Any], model: nn.Module, optimisers: list[torch.optim.Optimizer]
-) -> dict[str, Tensor] | None:
-    """Put a state back into the model and its optimisers; returns the average, if there is one."""
-    set_model_state_dict(model, _under(tensors, "model/"), options=StateDictOptions(full_state_dict=True))
+) -> None:
+    """Put a state back into the model and its optimisers."""
+    put(model, tensors, "model/")
     for i, optimiser in enumerate(optimisers):
         empty = get_optimizer_state_dict(model, optimiser, options=StateDictOptions(full_state_dict=True))
         state: dict[str, dict[str, Any]] = {}
@@ -78,7 +83,11 @@ def scatter(
             state.setdefault(name, {})[key] = value
         full: dict[str, Any] = {"state": state, "param_groups": empty["param_groups"]}
         set_optimizer_state_dict(model, optimiser, full, options=StateDictOptions(full_state_dict=True))
-    return _under(tensors, "average/") or None
+
+
+def put(model: nn.Module, tensors: dict[str, Tensor], prefix: str) -> None:
+    """Put the tensors whose names begin so into the model, however it is shared."""
+    set_model_state_dict(model, _under(tensors, prefix), options=StateDictOptions(full_state_dict=True))
 
 
 def _under(values: dict[str, Any], prefix: str) -> dict[str, Any]:
