@@ -11,17 +11,18 @@ from torch import Tensor
 
 from vitreous.errors import InputError, check_choice
 
-SCALINGS = ("none", "channel", "sample", "point")
+SCALINGS = ("none", "channel", "sample", "point", "root")
 _CHUNK = 4096
 
 
 @dataclass(frozen=True)
 class Scaling:
-    """`(x - mean) / deviation`, over one of four extents.
+    """`(x - mean) / deviation`, over one of several extents, or the square root.
 
     none: as it is. channel: one mean and deviation a channel. sample: each sample by its own (standard normal
     variate, for spectra whose overall height means nothing). point: one for each point of the grid (for spectra
-    of which small differences matter, as in chemometrics).
+    of which small differences matter, as in chemometrics). root: the square root of each sample over its maximum, as
+    counts want it, whose noise is then the same everywhere.
     """
 
     kind: str = "none"
@@ -38,6 +39,9 @@ class Scaling:
         x = x.float()
         if self.kind == "none":
             return x
+        if self.kind == "root":
+            x = x.clamp(min=0)
+            return (x / x.amax(tuple(range(1, x.dim())), keepdim=True).clamp(min=1e-12)).sqrt()
         if self.kind == "sample":
             extent = tuple(range(1, x.dim()))
             return (x - x.mean(extent, keepdim=True)) / (x.std(extent, keepdim=True) + 1e-8)
@@ -59,7 +63,7 @@ class Scaling:
 def fit_scaling(kind: str, x: NDArray[Any], rows: NDArray[np.intp]) -> Scaling:
     """The scaling of the given rows of `x` `(n, C, *grid)`, read in chunks so that `x` may exceed memory."""
     check_choice("scale", kind, SCALINGS)
-    if kind in ("none", "sample"):
+    if kind in ("none", "sample", "root"):
         return Scaling(kind)
     extent = (0, *range(2, x.ndim)) if kind == "channel" else (0,)
     count, total, squares = 0, 0.0, 0.0

@@ -1,11 +1,13 @@
 """`Source`: samples with all that is needed to read them, and `Split`: which of them train, validate and test."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from vitreous.errors import InputError, check_choice
 
@@ -29,15 +31,19 @@ class Axis:
 
 @dataclass(frozen=True)
 class Target:
-    """A quantity to regress."""
+    """A quantity to regress; one that is positive and spans a wide range is better regressed by its logarithm."""
 
     name: str
     unit: str = ""
+    log: bool = False
 
     @property
     def label(self) -> str:
         """For figures and tables, e.g. `assay (mg)`."""
         return f"{self.name} ({self.unit})" if self.unit else self.name
+
+
+Fresh = Callable[[int, torch.device], tuple[Tensor, Tensor]]
 
 
 @dataclass(frozen=True)
@@ -54,6 +60,8 @@ class Source:
         targets: the quantities to regress, for regression.
         parts: rows of `train`, `validation` and `test` where the data come already split; any may be absent.
         constant: whether a target may be the same in all samples.
+        fresh: where samples can be simulated, draws new ones to train on: given their number and a device, samples
+            `(n, channels, *grid)` and targets `(n, len(targets))`. The rows of `train` then only set the scales.
     """
 
     name: str
@@ -65,6 +73,7 @@ class Source:
     targets: tuple[Target, ...] = ()
     parts: Mapping[str, NDArray[np.intp]] = field(default_factory=dict)
     constant: bool = False
+    fresh: "Fresh | None" = None
 
     def __post_init__(self) -> None:
         if len(self.axes) != self.x.ndim - 2 or len(self.channels) != self.x.shape[1]:
@@ -84,7 +93,7 @@ class Source:
                 )
         if self.y is not None and self.targets:
             for column, target in enumerate(self.targets):
-                _check_target(self.name, target.name, self.y[:, column], self.constant)
+                _check_target(self.name, target, self.y[:, column], self.constant)
         _check_parts(self.name, self.parts, len(self.x))
 
     def __len__(self) -> int:
@@ -96,7 +105,8 @@ class Source:
         return tuple(int(n) for n in self.x.shape[1:])
 
 
-def _check_target(source: str, name: str, values: NDArray[Any], constant: bool) -> None:
+def _check_target(source: str, target: Target, values: NDArray[Any], constant: bool) -> None:
+    name = target.name
     bad = np.flatnonzero(~np.isfinite(values))
     if len(bad):
         raise InputError(
@@ -104,6 +114,8 @@ def _check_target(source: str, name: str, values: NDArray[Any], constant: bool) 
         )
     if not constant and len(values) > 1 and np.ptp(values) == 0:
         raise InputError(f"{source}: target {name!r} is constant ({values[0]:g}), so there is nothing to learn")
+    if target.log and (values <= 0).any():
+        raise InputError(f"{source}: target {name!r} is to be learned by its logarithm, but has values of 0 or below")
 
 
 def _check_parts(source: str, parts: Mapping[str, NDArray[np.intp]], count: int) -> None:

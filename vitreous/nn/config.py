@@ -39,7 +39,9 @@ class ViTConfig(Settings):
     """Widths of the head's hidden layers; none makes it linear."""
 
     tokens: str = "patch"
-    """Where tokens come from: patch | set."""
+    """Where tokens come from: patch | set | peaks: the maxima of a one-channel spectrum."""
+    peaks: int = 0
+    """With tokens = peaks: the largest number of them."""
     axes: int = 0
     """For sets: the number of coordinates of an element."""
     stride: tuple[int, ...] = ()
@@ -96,7 +98,7 @@ class ViTConfig(Settings):
         for name, table in _TABLES.items():
             check_choice(name, getattr(self, name), table)
         self._at_least(1, "input", "patch", "stride", "stem", "dim", "depth", "heads", "head")
-        self._at_least(0, "out", "axes", "registers", "layer_scale", "eps")
+        self._at_least(0, "out", "axes", "peaks", "registers", "layer_scale", "eps")
         self._probability("dropout", "attention_dropout", "drop_path")
         if len(self.input) < 2:
             raise InputError(f"input: found {self.input}, expected channels and then samples along each axis")
@@ -106,7 +108,9 @@ class ViTConfig(Settings):
             raise InputError(f"heads: {self.heads} heads do not divide the width dim = {self.dim}")
         if self.pool == "cls" and not self.cls:
             raise InputError("pool: 'cls' needs the class token, but cls is False")
-        (self._check_set if self.tokens == "set" else self._check_patches)()
+        if self.tokens != "peaks" and self.peaks:
+            raise InputError(f"peaks: found {self.peaks}, but tokens = {self.tokens!r} has none")
+        {"set": self._check_set, "patch": self._check_patches, "peaks": self._check_peaks}[self.tokens]()
 
     def _check_patches(self) -> None:
         rank = len(self.grid)
@@ -129,6 +133,26 @@ class ViTConfig(Settings):
                     f"to be multiples of {2 ** len(self.stem)}"
                 )
 
+    def _check_peaks(self) -> None:
+        if len(self.input) != 2 or self.input[0] != 1 or self.input[1] < 200:
+            raise InputError(f"input: found {self.input}, peaks are found in (1, samples) with at least 200 samples")
+        if not 1 <= self.peaks <= self.input[1]:
+            raise InputError(f"peaks: found {self.peaks}, expected their largest number, e.g. 64")
+        if self.position != "none":
+            raise InputError(f"position: found {self.position!r}; peaks carry their place, so it must be 'none'")
+        for name in ("patch", "stride", "stem", "axes"):
+            if getattr(self, name):
+                raise InputError(f"{name}: found {getattr(self, name)}, but peaks are not cut into patches")
+        self._check_unordered()
+        self._check_scales(1)
+
+    def _check_unordered(self) -> None:
+        if self.bias != "none":
+            raise InputError("bias: 'relative' counts steps on a grid; give a set's biases to forward as pairwise=")
+        for name, choice in (("pool", "flatten"), ("score", "location")):
+            if getattr(self, name) == choice:
+                raise InputError(f"{name}: {choice!r} needs a fixed order of tokens, which a set does not have")
+
     def _check_set(self) -> None:
         if len(self.input) != 2:
             raise InputError(f"input: found {self.input}, a set expects (features, largest number of elements)")
@@ -137,11 +161,7 @@ class ViTConfig(Settings):
                 raise InputError(f"{name}: found {getattr(self, name)}, but sets are not cut into patches")
         if self.position != "none" and not self.axes:
             raise InputError(f"axes: position {self.position!r} needs the number of coordinates, or position='none'")
-        if self.bias != "none":
-            raise InputError("bias: 'relative' counts steps on a grid; give a set's biases to forward as pairwise=")
-        for name, choice in (("pool", "flatten"), ("score", "location")):
-            if getattr(self, name) == choice:
-                raise InputError(f"{name}: {choice!r} needs a fixed order of tokens, which a set does not have")
+        self._check_unordered()
         self._check_scales(self.axes)
 
     def _spread(self, name: str, rank: int) -> None:
@@ -163,7 +183,7 @@ class ViTConfig(Settings):
 
 
 _TABLES = {
-    "tokens": tuple(TOKENIZERS),
+    "tokens": TOKENIZERS,
     "position": POSITIONS,
     "bias": BIASES,
     "score": tuple(SCORES),

@@ -10,6 +10,7 @@ from vitreous.nn.attention import Attention
 from vitreous.nn.block import MLP, Block
 from vitreous.nn.config import ViTConfig
 from vitreous.nn.head import POOLS, AttentionPool
+from vitreous.nn.peaks import PeakTokenizer
 from vitreous.nn.position import GridPosition, RelativeBias, SetPosition
 from vitreous.nn.record import Recordable, Sink, keep
 from vitreous.nn.tokens import PatchTokenizer, SetTokenizer, Tokens
@@ -127,7 +128,13 @@ class ViT(Recordable):
                 nn.init.normal_(table, std=0.02)
 
 
-def _tokenizer(c: ViTConfig) -> PatchTokenizer | SetTokenizer:
+Tokenizer = PatchTokenizer | SetTokenizer | PeakTokenizer
+
+
+def _tokenizer(c: ViTConfig) -> Tokenizer:
+    if c.tokens == "peaks":
+        place = (c.origin or (0.0,))[0], (c.spacing or (1.0,))[0]
+        return PeakTokenizer(c.input[1], c.peaks, c.dim, c.embed_norm, *place, c.eps)
     if c.tokens == "set":
         return SetTokenizer(c.input[0], c.input[1], c.axes, c.dim, c.embed_norm, c.eps)
     return PatchTokenizer(
@@ -135,16 +142,16 @@ def _tokenizer(c: ViTConfig) -> PatchTokenizer | SetTokenizer:
     )
 
 
-def _position(c: ViTConfig, tokenizer: PatchTokenizer | SetTokenizer) -> GridPosition | SetPosition | None:
+def _position(c: ViTConfig, tokenizer: Tokenizer) -> GridPosition | SetPosition | None:
     if c.position == "none":
         return None
-    if isinstance(tokenizer, SetTokenizer):
-        return SetPosition(c.position, c.axes, c.dim, c.prefix, c.spacing)
-    return GridPosition(c.position, tokenizer.index, c.dim, c.prefix)
+    if isinstance(tokenizer, PatchTokenizer):
+        return GridPosition(c.position, tokenizer.index, c.dim, c.prefix)
+    return SetPosition(c.position, c.axes, c.dim, c.prefix, c.spacing)
 
 
-def _relative_bias(c: ViTConfig, tokenizer: PatchTokenizer | SetTokenizer) -> RelativeBias | None:
-    if c.bias == "none" or isinstance(tokenizer, SetTokenizer):
+def _relative_bias(c: ViTConfig, tokenizer: Tokenizer) -> RelativeBias | None:
+    if c.bias == "none" or not isinstance(tokenizer, PatchTokenizer):
         return None
     return RelativeBias(tokenizer.index, tokenizer.shape, c.depth, c.heads, c.prefix)
 

@@ -23,7 +23,7 @@ from vitreous.nn.record import unwrap
 from vitreous.train import state
 from vitreous.train.config import TrainConfig
 from vitreous.train.optim import optimisers, rate
-from vitreous.train.stream import Batch, Stream
+from vitreous.train.stream import Batch, Stream, seed_of
 
 
 class Watcher(Protocol):
@@ -110,7 +110,7 @@ class Loop:
 
     def _step(self, step: int) -> None:
         config, machine = self.config, self.accelerator
-        torch.manual_seed(_seed(config.seed, step, machine.process_index))
+        torch.manual_seed(seed_of(config.seed, step, machine.process_index))
         x, y = self.prepare(*self.stream(step))
         factor = rate(step, config.steps, config.warmup)
         for optimiser in self.optimisers:
@@ -221,14 +221,6 @@ def shard(model: nn.Module) -> None:
     for block in getattr(model, "blocks", ()):
         fully_shard(block)
     fully_shard(model)
-
-
-def _seed(seed: int, step: int, rank: int) -> int:
-    """Well apart for any two steps, processes and seeds (the finaliser of splitmix64)."""
-    z = ((seed * 1_000_003 + rank) << 32) + step
-    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9 % 2**64
-    z = (z ^ (z >> 27)) * 0x94D049BB133111EB % 2**64
-    return (z ^ (z >> 31)) % 2**63
 
 
 class Log:

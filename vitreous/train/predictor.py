@@ -86,7 +86,7 @@ class Predictor:
         out = self._outputs(x).double()
         if not isinstance(self.task, Regression):
             return Prediction(self.task.classes, out.softmax(-1).numpy())
-        values = self.task.decode(out)  # in double: a small spread about a large mean needs the digits
+        values = self.task.physical(out)  # in double: a small spread about a large mean needs the digits
         if coverage is None:
             return Prediction(targets=self.task.targets, values=values.numpy())
         half = self.task.half_width(out, coverage)

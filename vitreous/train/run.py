@@ -18,6 +18,7 @@ from accelerate import Accelerator
 from accelerate.state import AcceleratorState
 from numpy.typing import NDArray
 from torch import Tensor, distributed, nn
+from torch.distributed import PrefixStore, rendezvous  # type: ignore[attr-defined]
 
 from vitreous.atomic import write_atomically
 from vitreous.data import Source, Split, split
@@ -30,8 +31,8 @@ from vitreous.train import state
 from vitreous.train.config import TrainConfig
 from vitreous.train.loop import Log, Loop, Watcher
 from vitreous.train.progress import Bar, TensorBoard
-from vitreous.train.stream import ArrayStream, Batch
-from vitreous.train.task import Regression, Task, task_for
+from vitreous.train.stream import ArrayStream, Batch, FreshStream, Stream
+from vitreous.train.task import Mixture, Regression, Task, task_for
 from vitreous.zoo.weights import CONFIG, load_model, save_model
 
 TASK, RESULT, METRICS = "task.json", "result.json", "metrics.jsonl"
@@ -50,6 +51,8 @@ class Experiment:
         scale: how samples are scaled, one of `SCALINGS`.
         loss: of a regression; empty for the default.
         label_smoothing: of a classification.
+        hypotheses: of a regression: answers among which the model decides, where one pattern may have several; 0
+            for one answer.
         validation, test: shares of the data where the source does not give the parts.
     """
 
@@ -60,6 +63,7 @@ class Experiment:
     scale: str = "channel"
     loss: str = ""
     label_smoothing: float = 0.0
+    hypotheses: int = 0
     validation: float = 0.1
     test: float = 0.1
 
@@ -93,8 +97,8 @@ def _rejoin(cpu: bool) -> None:
     restarts = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
     if restarts == "0" or distributed.is_initialized():
         return
-    store, rank, world = next(distributed.rendezvous("env://"))
-    fresh = distributed.PrefixStore(f"restart{restarts}", store)
+    store, rank, world = next(rendezvous("env://"))
+    fresh = PrefixStore(f"restart{restarts}", store)
     distributed.init_process_group("gloo" if cpu else None, store=fresh, rank=rank, world_size=world)
 
 
@@ -121,7 +125,7 @@ def train(
         raise InputError(f"{folder}: holds a run already; go on with --resume, or choose another --out")
     e.augment.check(len(e.source.axes))
     parts = split(e.source, e.validation, e.test, config.seed)
-    task = task_for(e.source, parts.train, e.loss, e.label_smoothing)
+    task = task_for(e.source, parts.train, e.loss, e.label_smoothing, e.hypotheses)
     scaling = fit_scaling(e.scale, e.source.x, parts.train)
     accelerator = machine(config.precision, device)
     main = accelerator.is_main_process
@@ -132,11 +136,15 @@ def train(
         )
     torch.manual_seed(config.seed)
     model = build(replace(e.model, input=e.source.input, out=task.outputs))
+    if isinstance(task, Mixture):
+        _spread(model, task.start(_labels(e.source, parts.train)))
     kept = copy.deepcopy(model)
     if isinstance(model, ViT):
         model.checkpointing = config.checkpointing
     place = accelerator.device, accelerator.process_index, accelerator.num_processes
-    stream = ArrayStream(e.source, parts.train, task, config.batch, config.seed, *place)
+    stream: Stream = ArrayStream(e.source, parts.train, task, config.batch, config.seed, *place)
+    if e.source.fresh is not None:
+        stream = FreshStream(e.source, task, config.batch, config.seed, *place)
     plain = e.augment == Augment()
 
     def prepare(x: Tensor, y: Tensor) -> Batch:
@@ -200,7 +208,7 @@ def _finish(
                 write_task(folder, task, scaling, e.source)
         result[part] = task.metrics(out, y)
         if part == "test" and isinstance(task, Regression) and task.scores and len(task.scores[0]) >= 9:
-            inside = (task.decode(out) - task.decode(y)).abs() <= task.half_width(out, 0.9)
+            inside = (task.physical(out) - task.decode(y)).abs() <= task.half_width(out, 0.9)
             result[part]["coverage90"] = float(inside.float().mean())
     return result
 
@@ -231,6 +239,13 @@ def outputs(
     if accelerator and world > 1:
         out = accelerator.gather(out)
     return out[: len(rows)].cpu()
+
+
+def _spread(model: nn.Module, start: Tensor) -> None:
+    """Let the model's last layer begin with the given outputs."""
+    *_, last = (module for module in model.modules() if isinstance(module, nn.Linear))
+    with torch.no_grad():
+        last.bias.copy_(start)
 
 
 def _labels(source: Source, rows: NDArray[np.intp]) -> NDArray[Any]:

@@ -15,7 +15,49 @@ Batch = tuple[Tensor, Tensor]
 Stream = Callable[[int], Batch]
 """Raw samples `(B, C, *grid)` and targets `(B, K)` of a step, on the device."""
 
+_SIMULATED = 4096  # samples that keep a GPU busy while they are simulated
+_OWN = 1 << 20  # added to the seed: samples are drawn apart from what the loop draws
 _RESIDENT = 4 << 30  # bytes of samples that are kept on the device rather than read again
+
+
+def seed_of(seed: int, step: int, rank: int) -> int:
+    """Well apart for any two steps, processes and seeds (the finaliser of splitmix64)."""
+    z = ((seed * 1_000_003 + rank) << 32) + step
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9 % 2**64
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EB % 2**64
+    return (z ^ (z >> 31)) % 2**63
+
+
+class FreshStream:
+    """New samples at every step, from a source that simulates them, for several steps at once on a GPU.
+
+    Args:
+        batch: samples of a step, over all processes.
+        rank, world: this process and how many there are.
+    """
+
+    def __init__(
+        self, source: Source, task: Task, batch: int, seed: int, device: torch.device, rank: int = 0, world: int = 1
+    ) -> None:
+        self.source, self.task, self.share, self.device = source, task, batch // world, device
+        self.seed, self.rank = seed, rank
+        self.ahead = max(1, _SIMULATED // self.share) if device.type == "cuda" else 1
+        self._held: tuple[int, Batch] | None = None
+
+    def __call__(self, step: int) -> Batch:
+        block, place = divmod(step, self.ahead)
+        if self._held is None or self._held[0] != block:
+            self._held = block, self._draw(block)
+        rows = slice(place * self.share, (place + 1) * self.share)
+        samples, targets = self._held[1]
+        return samples[rows], targets[rows]
+
+    def _draw(self, block: int) -> Batch:
+        assert self.source.fresh is not None
+        with torch.random.fork_rng([self.device] if self.device.type == "cuda" else []):
+            torch.manual_seed(seed_of(self.seed + _OWN, block, self.rank))
+            samples, values = self.source.fresh(self.share * self.ahead, self.device)
+        return samples, self.task.encode(values)
 
 
 class ArrayStream:

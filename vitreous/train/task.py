@@ -5,8 +5,8 @@ mixed, and turns outputs back: probabilities, or values in the targets' own unit
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
@@ -32,9 +32,9 @@ class Classification:
         """Outputs that the model must have."""
         return len(self.classes)
 
-    def encode(self, y: NDArray[Any]) -> Tensor:
+    def encode(self, y: NDArray[Any] | Tensor) -> Tensor:
         """Class numbers `(n,)` to probabilities `(n, classes)`."""
-        return F.one_hot(torch.as_tensor(np.asarray(y, dtype=np.int64)), len(self.classes)).float()
+        return F.one_hot(torch.as_tensor(y).long(), len(self.classes)).float()
 
     def loss(self, out: Tensor, y: Tensor) -> Tensor:
         """Cross-entropy with the probabilities `y`."""
@@ -67,7 +67,7 @@ class Classification:
 def _mape(out: Tensor, y: Tensor, task: "Regression") -> Tensor:
     """Mean of |error / truth|, in physical units; truths below a thousandth of the spread count as that."""
     truth, scale = task.decode(y), y.new_tensor(task.scale)
-    return ((task.decode(out) - truth).abs() / truth.abs().clamp(min=1e-3 * scale)).mean()
+    return ((task.physical(out) - truth).abs() / truth.abs().clamp(min=1e-3 * scale)).mean()
 
 
 def _gaussian(out: Tensor, y: Tensor, task: "Regression") -> Tensor:
@@ -113,21 +113,42 @@ class Regression:
         """Outputs that the model must have: with `gaussian`, a mean and a log-variance of each target."""
         return len(self.targets) * (2 if self.loss_name == "gaussian" else 1)
 
-    def encode(self, y: NDArray[Any]) -> Tensor:
+    def encode(self, y: NDArray[Any] | Tensor) -> Tensor:
         """Physical targets `(n, K)` to standardised ones."""
-        return torch.as_tensor((np.asarray(y, np.float64) - self.mean) / self.scale, dtype=torch.float32)
+        values = torch.as_tensor(y).double()
+        log = torch.tensor([target.log for target in self.targets], device=values.device)
+        values = torch.where(log, values.clamp(min=1e-300).log(), values)
+        return ((values - values.new_tensor(self.mean)) / values.new_tensor(self.scale)).float()
 
     def decode(self, values: Tensor) -> Tensor:
-        """Standardised means `(n, K)`, or raw outputs, to physical values `(n, K)`."""
-        means = values[:, : len(self.targets)]
-        return means * means.new_tensor(self.scale) + means.new_tensor(self.mean)
+        """Standardised targets `(n, K)` to physical values `(n, K)`."""
+        found = values * values.new_tensor(self.scale) + values.new_tensor(self.mean)
+        log = torch.tensor([target.log for target in self.targets], device=values.device)
+        return torch.where(log, found.clamp(max=80).exp(), found)
+
+    def point(self, out: Tensor) -> Tensor:
+        """The standardised answer `(n, K)` in raw outputs."""
+        return out[:, : len(self.targets)]
+
+    def physical(self, out: Tensor) -> Tensor:
+        """The answer `(n, K)` in raw outputs, in the targets' units."""
+        return self.decode(self.point(out))
 
     def uncertainty(self, out: Tensor) -> Tensor:
         """The model's own standard deviation of each value, in physical units; one and the same without `gaussian`."""
+        return self._spread(out) * self._unit(out)
+
+    def _unit(self, out: Tensor) -> Tensor:
+        """What one standardised unit is worth, `(n, K)`: for a logarithm, so much of the value."""
         scale = out.new_tensor(self.scale)
+        log = torch.tensor([target.log for target in self.targets], device=out.device)
+        return torch.where(log, scale * self.physical(out), scale)
+
+    def _spread(self, out: Tensor) -> Tensor:
+        """The model's own standard deviation in standardised units, `(n, K)`."""
         if self.loss_name != "gaussian":
-            return scale.expand(len(out), -1)
-        return torch.exp(0.5 * out.chunk(2, dim=-1)[1].clamp(-12, 8)) * scale
+            return torch.ones_like(self.point(out))
+        return torch.exp(0.5 * out.chunk(2, dim=-1)[1].clamp(-12, 8))
 
     def loss(self, out: Tensor, y: Tensor) -> Tensor:
         """The chosen loss on standardised targets."""
@@ -142,7 +163,7 @@ class Regression:
             r2_score,
         )
 
-        value, truth = self.decode(out).double(), self.decode(y).double()
+        value, truth = self.physical(out).double(), self.decode(y).double()
         found: dict[str, float] = {"loss": float(self.loss(out, y))}
         functions = {
             "mae": mean_absolute_error,
@@ -155,17 +176,17 @@ class Regression:
             if len(each) > 1:
                 found |= {f"{name}/{t.name}": v for t, v in zip(self.targets, each, strict=True)}
             found[name] = float(np.mean(each))
-        found["rmse_scaled"] = float((out[:, : len(self.targets)] - y).square().mean().sqrt())
+        found["rmse_scaled"] = float((self.point(out) - y).square().mean().sqrt())
         return found
 
     def calibrated(self, out: Tensor, y: Tensor, most: int = 5000) -> "Regression":
         """The same task with the scores of a held-out part, for split-conformal intervals."""
-        scores = (self.decode(out) - self.decode(y)).abs() / self.uncertainty(out)  # (n, K)
+        scores = (self.physical(out) - self.decode(y)).abs() / self.uncertainty(out)  # (n, K)
         ordered = scores.double().sort(dim=0).values
         if len(ordered) > most:
             ordered = ordered[torch.linspace(0, len(ordered) - 1, most).round().long()]
         kept = tuple(tuple(column) for column in ordered.T.tolist())
-        return Regression(self.targets, self.mean, self.scale, self.loss_name, kept)
+        return replace(self, scores=kept)
 
     def half_width(self, out: Tensor, coverage: float) -> Tensor:
         """Half the width of the interval that covers the truth with the given probability, `(n, K)`, in units.
@@ -186,24 +207,84 @@ class Regression:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON."""
-        targets = [{"name": t.name, "unit": t.unit} for t in self.targets]
+        targets = [asdict(target) for target in self.targets]
         return {
             "kind": self.kind, "targets": targets, "mean": list(self.mean), "scale": list(self.scale),
             "loss": self.loss_name, "scores": [list(column) for column in self.scores],
         }  # fmt: skip
 
     @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> "Regression":
+    def from_dict(cls, values: Mapping[str, Any]) -> Self:
         """The inverse of `to_dict`."""
         targets = tuple(Target(**target) for target in values["targets"])
         scores = tuple(tuple(column) for column in values["scores"])
         return cls(targets, tuple(values["mean"]), tuple(values["scale"]), values["loss"], scores)
 
 
+@dataclass(frozen=True)
+class Mixture(Regression):
+    """Quantities of which one input may allow several sets: hypotheses, each with a weight and an uncertainty.
+
+    The loss is the negative log-likelihood of a mixture of Laplace distributions; the answer is the middle of the
+    hypothesis with the largest weight. Outputs are H·K middles, H·K log-widths and H log-weights.
+    """
+
+    kind: ClassVar[str] = "mixture"
+    better: ClassVar[tuple[str, str]] = ("loss", "min")
+    hypotheses: int = 4
+
+    @property
+    def outputs(self) -> int:
+        """Outputs that the model must have."""
+        return self.hypotheses * (2 * len(self.targets) + 1)
+
+    def parts(self, out: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Middles and log-widths `(n, H, K)`, standardised, and log-weights `(n, H)`."""
+        each = self.hypotheses * len(self.targets)
+        middles, widths, weights = out.split([each, each, self.hypotheses], dim=1)
+        shape = (len(out), self.hypotheses, len(self.targets))
+        return middles.reshape(shape), widths.reshape(shape).clamp(-7, 3), weights.log_softmax(1)
+
+    def loss(self, out: Tensor, y: Tensor) -> Tensor:
+        """The mixture's negative log-likelihood, a target."""
+        middles, widths, weights = self.parts(out.float())
+        misfit = ((middles - y[:, None]).abs() * torch.exp(-widths) + widths).sum(2)  # (n, H)
+        return -torch.logsumexp(weights - misfit, dim=1).mean() / len(self.targets)
+
+    def point(self, out: Tensor) -> Tensor:
+        """The likeliest hypothesis."""
+        return self._best(out, self.parts(out)[0])
+
+    def _spread(self, out: Tensor) -> Tensor:
+        return self._best(out, self.parts(out)[1]).exp() * 2**0.5
+
+    def _best(self, out: Tensor, values: Tensor) -> Tensor:
+        best = self.parts(out)[2].argmax(1)
+        return values[torch.arange(len(out), device=out.device), best]
+
+    def start(self, y: NDArray[Any]) -> Tensor:
+        """Outputs to begin with, `(outputs,)`: hypotheses far apart among the given targets."""
+        known = self.encode(y)
+        chosen = [known.mean(0)]
+        for _ in range(self.hypotheses):
+            chosen.append(known[torch.cdist(known, torch.stack(chosen)).amin(1).argmax()])
+        middles = torch.stack(chosen[1:]).clamp(-1.5, 1.5)
+        return torch.cat([middles.flatten(), torch.zeros(middles.numel() + self.hypotheses)])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, ready for JSON."""
+        return super().to_dict() | {"hypotheses": self.hypotheses}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Self:
+        """The inverse of `to_dict`."""
+        return replace(super().from_dict(values), hypotheses=values["hypotheses"])
+
+
 _NOTHING = 1e-30  # scale of a target that never changes, so that its outputs are that one value
 
 Task = Classification | Regression
-TASKS: dict[str, type[Classification] | type[Regression]] = {t.kind: t for t in (Classification, Regression)}
+TASKS: dict[str, type[Classification] | type[Regression]] = {t.kind: t for t in (Classification, Regression, Mixture)}
 
 
 def task_from_dict(values: Mapping[str, Any]) -> Task:
@@ -212,15 +293,19 @@ def task_from_dict(values: Mapping[str, Any]) -> Task:
     return TASKS[values["kind"]].from_dict(values)
 
 
-def task_for(source: Source, rows: NDArray[np.intp], loss: str = "", label_smoothing: float = 0.0) -> Task:
-    """The task that a source's labels ask for, scaled by the given rows; `loss` is for regression."""
+def task_for(
+    source: Source, rows: NDArray[np.intp], loss: str = "", label_smoothing: float = 0.0, hypotheses: int = 0
+) -> Task:
+    """The task that a source's labels ask for, scaled by the given rows; `loss` and `hypotheses` are for regression."""
     if source.y is None:
         raise InputError(f"{source.name}: has no labels to train on; name a target column")
     if source.classes:
-        if loss not in ("", "cross_entropy"):
+        if loss not in ("", "cross_entropy") or hypotheses:
             raise InputError(f"loss: {loss!r} is for regression, but {source.name} has classes")
         return Classification(source.classes, label_smoothing)
     y = np.asarray(source.y[rows], dtype=np.float64)
+    y = np.where([target.log for target in source.targets], np.log(np.maximum(y, 1e-300)), y)
     scale = np.where(np.ptp(y, axis=0) == 0, 1.0, y.std(axis=0))
     scale = np.where(np.ptp(source.y, axis=0) == 0, _NOTHING, scale)
-    return Regression(source.targets, tuple(y.mean(axis=0).tolist()), tuple(scale.tolist()), loss or "mse")
+    known = source.targets, tuple(y.mean(axis=0).tolist()), tuple(scale.tolist()), loss or "mse"
+    return Mixture(*known, hypotheses=hypotheses) if hypotheses else Regression(*known)

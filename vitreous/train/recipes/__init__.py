@@ -7,7 +7,15 @@ from collections.abc import Callable
 
 from vitreous.train.recipes.digits import digits
 from vitreous.train.recipes.mnist import mnist, mnist_cpu
+from vitreous.train.recipes.powder import powder_best, powder_cnn, powder_vit
 from vitreous.train.run import Experiment
 
-RECIPES: dict[str, Callable[[str], Experiment]] = {"digits": digits, "mnist": mnist, "mnist-cpu": mnist_cpu}
+RECIPES: dict[str, Callable[..., Experiment]] = {
+    "digits": digits,
+    "mnist": mnist,
+    "mnist-cpu": mnist_cpu,
+    "powder-vit": powder_vit,
+    "powder-cnn": powder_cnn,
+    "powder-best": powder_best,
+}
 MODELS = ("vit", "cnn")

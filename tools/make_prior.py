@@ -1,0 +1,50 @@
+"""Write `vitreous/sim/prior.npz`: what unit cells are like, as statistics of 16,811 real ones.
+
+    VITREOUS_DATA=... python tools/make_prior.py
+
+For each crystal system: 33 quantiles of each parameter (columns of `_parameters`), the Cholesky factor of the
+correlations of their normal scores, and how often each space group occurs. No single cell can be told from it.
+"""
+
+from pathlib import Path
+
+import numpy as np
+from scipy.stats import norm, rankdata
+
+from vitreous.data.builtin import data_folder
+from vitreous.sim.groups import SYSTEMS, system_of
+
+SHARES = np.linspace(0.01, 0.99, 33)
+
+
+def _parameters(system: str, conventional: np.ndarray, niggli: np.ndarray) -> np.ndarray:
+    if system == "triclinic":
+        a, b, c = niggli[:, :3].T
+        return np.column_stack([np.log(a), np.log(b / a), np.log(c / b), np.abs(niggli[:, 3:] - 90)])
+    log = np.log(conventional[:, :3])
+    return {
+        "monoclinic": np.column_stack([log, np.maximum(conventional[:, 4], 180 - conventional[:, 4])]),
+        "orthorhombic": log,
+        "cubic": log[:, :1],
+    }.get(system, log[:, [0, 2]])
+
+
+def main() -> None:
+    """Read the cells, write the statistics."""
+    cells = np.load(data_folder() / "crystals" / "cells.npz", allow_pickle=False)
+    number = cells["spacegroup"].astype(int)
+    found = {"frequency": np.bincount(number, minlength=231)[1:].astype(np.float32)}
+    systems = np.array([system_of(n) for n in number])
+    for system in SYSTEMS:
+        conventional, niggli = cells["conventional"][systems == system], cells["niggli"][systems == system]
+        usual = np.abs(conventional[:, 3] - 90) < 0.01 if system != "triclinic" else conventional[:, 0] > 0
+        values = _parameters(system, conventional[usual].astype(float), niggli[usual].astype(float))
+        scores = norm.ppf((rankdata(values, axis=0) - 0.5) / len(values))
+        correlation = np.atleast_2d(np.corrcoef(scores.T))
+        found[f"{system}_quantiles"] = np.quantile(values, SHARES, axis=0).T.astype(np.float32)
+        found[f"{system}_factor"] = np.linalg.cholesky(correlation + 1e-6 * np.eye(len(correlation))).astype(np.float32)
+    np.savez_compressed(Path("vitreous/sim/prior.npz"), **found)
+
+
+if __name__ == "__main__":
+    main()

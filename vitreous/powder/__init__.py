@@ -1,0 +1,1 @@
+"""Crystallography of powders: pattern files, cells, peaks and indexing."""

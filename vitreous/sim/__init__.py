@@ -1,0 +1,1 @@
+"""Simulators that feed training without a data set."""

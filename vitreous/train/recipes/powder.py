@@ -1,0 +1,54 @@
+"""Unit cells from powder patterns: the rivals of the source document (S0), and the model that beats them."""
+
+from vitreous.errors import check_choice
+from vitreous.nn import CNNConfig, ViTConfig
+from vitreous.nn.models import Config
+from vitreous.sim.powder import Effects
+from vitreous.sim.source import POINTS, Q_AXIS, powder_source
+from vitreous.train.config import TrainConfig
+from vitreous.train.run import Experiment
+
+_INPUT = (1, POINTS)
+
+
+def powder_vit(model: str = "vit", system: str = "triclinic") -> Experiment:
+    """S0 exactly: 450 patches of 10 points, learned positions, cls, four layers, 64 → the cell.
+
+    `vitreous train powder-vit --system triclinic --out RUN`.
+    """
+    check_choice("model", model, ("vit",))
+    config = ViTConfig(input=_INPUT, patch=(10,), dim=64, depth=4, heads=4, head=(64,))
+    return _experiment(system, config, TrainConfig(steps=8000, batch=256, lr=1e-3, evaluate_every=1000, keep="last"))
+
+
+def powder_cnn(model: str = "cnn", system: str = "triclinic") -> Experiment:
+    """S0.7: a residual CNN with a non-local block.
+
+    `vitreous train powder-cnn --system triclinic --out RUN`.
+    """
+    check_choice("model", model, ("vit", "cnn"))
+    config = CNNConfig(
+        input=_INPUT, widths=(32, 64, 128, 256), kernel=5, stem="large", nonlocal_after=(2,), pool="flatten", head=(64,)
+    )
+    return _experiment(system, config, TrainConfig(steps=8000, batch=256, lr=1e-3, evaluate_every=1000, keep="last"))
+
+
+def powder_best(model: str = "vit", system: str = "triclinic") -> Experiment:
+    """A transformer whose tokens are the first 48 peaks, with several hypotheses.
+
+    `vitreous train powder-best --system triclinic --out RUN`.
+    """
+    check_choice("model", model, ("vit",))
+    config = ViTConfig(
+        input=_INPUT, tokens="peaks", peaks=48, position="none", spacing=(Q_AXIS.spacing,), dim=384, depth=10, heads=6,
+        head=(256,),
+    )  # fmt: skip
+    settings = TrainConfig(
+        steps=9000, batch=2048, lr=2e-3, optimiser="muon", ema=0.999, evaluate_every=1000, keep="last"
+    )
+    return _experiment(system, config, settings, hypotheses=4)
+
+
+def _experiment(system: str, config: Config, settings: TrainConfig, hypotheses: int = 0) -> Experiment:
+    source = powder_source(system, Effects())
+    return Experiment(source, config, settings, scale="root", loss="l1", hypotheses=hypotheses)
