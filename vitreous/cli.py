@@ -7,12 +7,12 @@ import re
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, NoReturn
+from typing import Annotated, Any, Literal, NoReturn, Union
 
 import tyro
-from tyro.conf import Positional, arg
+from tyro.conf import Positional, arg, subcommand
 
-from vitreous import __version__
+from vitreous import __version__, powder_cli
 from vitreous.errors import InputError
 
 
@@ -44,10 +44,12 @@ def train(
     out: Path,
     *,
     target: tuple[str, ...] = (),
-    model: Literal["vit", "cnn"] = "vit",
+    model: Literal["vit", "cnn"] | None = None,
+    system: str | None = None,
     resume: bool = False,
     epochs: float | None = None,
     steps: int | None = None,
+    minutes: float | None = None,
     batch: int | None = None,
     lr: float | None = None,
     optimiser: Literal["adamw", "muon"] | None = None,
@@ -59,17 +61,20 @@ def train(
 ) -> None:
     """Train a model on a recipe's data or on your own, and leave a run folder.
 
-    Recipes: digits, mnist, mnist-cpu. Your own data: a folder with one folder of images for each class, or a file of
-    spectra (.csv, .parquet, .npz, .npy, .h5), one a row. Settings that are not given are the recipe's.
+    Recipes: digits, mnist, mnist-cpu; powder-best, powder-vit, powder-cnn, whose powder patterns are simulated as the
+    training goes on. Your own data: a folder with one folder of images for each class, or a file of spectra (.csv,
+    .parquet, .npz, .npy, .h5), one a row. Settings that are not given are the recipe's.
 
     Args:
         data: a recipe, a folder of images or a file of spectra.
         out: folder of the run.
         target: columns to predict, with units if they have any, e.g. 'assay:mg'.
-        model: Vision Transformer or residual CNN.
+        model: Vision Transformer or residual CNN; the recipe's own if not given.
+        system: crystal system of the powder recipes, e.g. monoclinic.
         resume: go on with a run that was stopped, or begin it.
         epochs: times that every sample is seen.
         steps: optimiser steps, instead of epochs.
+        minutes: time that the training may take; the learning rate then falls with the time.
         batch: samples of a step.
         lr: highest learning rate.
         optimiser: AdamW, or Muon for the matrices.
@@ -82,10 +87,10 @@ def train(
     from vitreous import commands
 
     changes = {
-        "epochs": epochs, "steps": steps, "batch": batch, "lr": lr, "optimiser": optimiser, "accumulate": accumulate,
-        "shard": shard or None, "seed": seed,
+        "epochs": epochs, "steps": steps, "minutes": minutes, "batch": batch, "lr": lr, "optimiser": optimiser,
+        "accumulate": accumulate, "shard": shard or None, "seed": seed,
     }  # fmt: skip
-    made = commands.experiment(data, target, model, changes)
+    made = commands.experiment(data, target, model, changes, system)
     commands.run_training(made, out, resume, device, tensorboard)
 
 
@@ -115,22 +120,28 @@ def predict(
     files: Annotated[tuple[Path, ...], Positional, arg(metavar="FILE...")],
     *,
     interval: float | None = None,
+    anode: str | None = None,
+    wavelength: float | None = None,
     format: Literal["csv", "json"] = "csv",
     out: Path | None = None,
 ) -> None:
     """Predict files of spectra or images: physical quantities with units and intervals, or class probabilities.
 
+    A run of a powder recipe takes measured patterns of any usual format and wavelength, one a file.
+
     Args:
         run: folder of the run.
-        files: spectra (every row is predicted) or images.
+        files: spectra (every row is predicted), images or powder patterns.
         interval: coverage of an interval around each value, e.g. 0.9.
+        anode: for powder patterns: of the X-ray tube, e.g. Cu, in place of what the files say.
+        wavelength: for powder patterns: ångström, in place of what the files say.
         format: csv or json.
         out: write here instead of printing.
     """
     from vitreous import commands
     from vitreous.atomic import write_atomically
 
-    text = commands.as_text(commands.predict(run, files, interval), format)
+    text = commands.as_text(commands.predict(run, files, interval, anode, wavelength), format)
     if out is None:
         print(text, end="")
     else:
@@ -194,6 +205,18 @@ def demo(out: Path | None = None) -> None:
     run(out)
 
 
+def powder(command: Callable[[], None]) -> None:
+    """Powder diffraction: simulate the pattern of a crystal, draw measured ones.
+
+    vitreous powder simulate quartz.cif --out quartz.xy --figure quartz.png
+
+    vitreous powder plot measured.xrdml quartz.xy --out both.png
+
+    To find unit cells: vitreous train powder-best --system trigonal --out RUN, then vitreous predict RUN measured.xrdml
+    """
+    command()
+
+
 COMMANDS: dict[str, Callable[..., None]] = {
     "train": train,
     "eval": evaluate,
@@ -202,7 +225,11 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "sweep": sweep,
     "models": models,
     "summary": summary,
+    "powder": powder,
     "demo": demo,
+}
+GROUPS: dict[str, dict[str, Callable[..., None]]] = {
+    "powder": {"simulate": powder_cli.simulate, "plot": powder_cli.plot},
 }
 
 
@@ -212,6 +239,8 @@ def main(args: Sequence[str] | None = None) -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # a table must not fail on a terminal that lacks its signs
             stream.reconfigure(errors="replace")
+    if len(args) == 1 and args[0] in GROUPS:
+        args.append("--help")
     if args == ["--version"]:
         print(f"vitreous {__version__}")
         return
@@ -234,7 +263,10 @@ def _parse(args: Sequence[str]) -> Callable[[], None]:
     try:
         with contextlib.redirect_stderr(told):
             command: Callable[[], None] = tyro.extras.subcommand_cli_from_dict(
-                {name: _deferred(function) for name, function in COMMANDS.items()},
+                {
+                    name: _grouped(function, GROUPS[name]) if name in GROUPS else _deferred(function)
+                    for name, function in COMMANDS.items()
+                },
                 prog="vitreous",
                 description=f"Vision Transformers for scientific data (version {__version__}).",
                 args=args,
@@ -254,6 +286,18 @@ def _deferred(function: Callable[..., None]) -> Callable[..., Callable[[], None]
         return functools.partial(function, *args, **kwargs)
 
     bind.__annotations__ = {**function.__annotations__, "return": Callable[[], None]}
+    return bind
+
+
+def _grouped(function: Callable[..., None], below: dict[str, Callable[..., None]]) -> Callable[..., Callable[[], None]]:
+    """The same for a function whose only argument is one of the commands `below` it."""
+
+    def bind(command: Callable[[], None]) -> Callable[[], None]:
+        return functools.partial(function, command)
+
+    kinds = [Annotated[Any, subcommand(name, constructor=_deferred(each))] for name, each in below.items()]
+    bind.__annotations__["command"] = Annotated[Union[tuple(kinds)], arg(name="")]  # noqa: UP007
+    bind.__doc__ = function.__doc__
     return bind
 
 

@@ -1,6 +1,7 @@
 """What the commands train, eval, predict, compare and sweep do, apart from their flags."""
 
 import csv
+import inspect
 import io
 import json
 from collections.abc import Sequence
@@ -8,12 +9,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from rich.table import Table
 
 from vitreous.data import BUILTIN, Source, read, read_image_files, split
 from vitreous.data.source import PARTS
 from vitreous.errors import InputError, check_choice
 from vitreous.insight.sweep import effects_figure
+from vitreous.powder.files import read_pattern, to_grid
+from vitreous.sim.source import Q_AXIS
 from vitreous.train.predictor import Prediction, Predictor, load
 from vitreous.train.recipes import RECIPES
 from vitreous.train.recipes.own import own
@@ -23,14 +27,24 @@ from vitreous.train.task import Regression
 from vitreous.zoo.show import console
 
 
-def experiment(what: str, targets: Sequence[str], model: str, changes: dict[str, Any]) -> Experiment:
-    """A recipe by its name, or the template for data of one's own; `changes` to its training, None for none."""
+def experiment(
+    what: str, targets: Sequence[str], model: str | None, changes: dict[str, Any], system: str | None = None
+) -> Experiment:
+    """A recipe by its name, or the template for data of one's own; `changes` to its training, None for none.
+
+    `model` and, where the recipe is for one, the crystal `system` are the recipe's own if None.
+    """
+    chosen = {name: value for name, value in (("model", model), ("system", system)) if value is not None}
     if what in RECIPES:
         if targets:
             raise InputError(f"target: the recipe {what!r} knows its own; targets are named for data of your own")
-        found = RECIPES[what](model)
+        if system is not None and "system" not in inspect.signature(RECIPES[what]).parameters:
+            raise InputError(f"system: the recipe {what!r} has none")
+        found = RECIPES[what](**chosen)
     elif what in BUILTIN or Path(what).exists():
-        found = own(read(what, targets), model)
+        if system is not None:
+            raise InputError("system: data of your own have none")
+        found = own(read(what, targets), **chosen)
     else:
         raise InputError(f"train: {what!r} is neither a file or folder nor a recipe ({', '.join(RECIPES)})")
     return adjusted(found, changes)
@@ -49,6 +63,8 @@ def print_results(runs: Sequence[Path]) -> None:
     part = {run: "test" if "test" in result else "validation" for run, result in results.items()}
     scores = list(dict.fromkeys(name for run, result in results.items() for name in result.get(part[run], {})))
     scores = [name for name in scores if name not in ("loss", "rmse_scaled")]
+    if any("/" in name for name in scores):  # of several targets: all of their scores would not fit on a screen
+        scores = [name for name in scores if name.startswith("mae/") or name in ("r2", "coverage90")]
     table = Table(title=f"Scores on the {' or '.join(dict.fromkeys(part.values()))} part")
     for heading in ("run", "parameters", "steps", "seconds", *scores):
         table.add_column(heading, justify="left" if heading == "run" else "right")
@@ -104,9 +120,21 @@ def _check_labels(source: Source, predictor: Predictor) -> None:
         raise InputError(f"{source.name}: found labels {', '.join(found) or 'none'}, the run knows {', '.join(wanted)}")
 
 
-def predict(run: Path, files: Sequence[Path], coverage: float | None) -> list[dict[str, Any]]:
-    """One record for every sample of the files."""
+def predict(
+    run: Path,
+    files: Sequence[Path],
+    coverage: float | None,
+    anode: str | None = None,
+    wavelength: float | None = None,
+) -> list[dict[str, Any]]:
+    """One record for every sample of the files; `anode` or `wavelength` (Å) are for powder patterns."""
     predictor = load(run)
+    if [(axis.name, axis.unit) for axis in predictor.axes] == [(Q_AXIS.name, Q_AXIS.unit)]:
+        patterns = np.stack([_on_q(predictor, file, anode, wavelength) for file in files])
+        return _records([str(file) for file in files], predictor(patterns, coverage))
+    for name, value in (("anode", anode), ("wavelength", wavelength)):
+        if value is not None:
+            raise InputError(f"{name}: is for powder patterns; {run} was trained on {predictor.data}")
     if len(predictor.axes) == 2:
         channels, *size = predictor.model.config.input
         source = read_image_files([str(file) for file in files], channels=channels, size=(size[0], size[1]))
@@ -117,6 +145,17 @@ def predict(run: Path, files: Sequence[Path], coverage: float | None) -> list[di
         names = [f"{file}:{row}" for row in range(len(source))]
         found += _records(names, predictor(predictor.on_axis(source), coverage))
     return found
+
+
+def _on_q(predictor: Predictor, file: Path, anode: str | None, wavelength: float | None) -> NDArray[np.float64]:
+    """A measured pattern on the run's grid of the scattering vector."""
+    (axis,) = predictor.axes
+    grid = axis.origin + axis.spacing * np.arange(predictor.model.config.input[1], dtype=np.float64)
+    pattern = read_pattern(file, wavelength, anode)
+    values = to_grid(pattern, grid)
+    if not np.any(values > 0):
+        raise InputError(f"{file}: has nothing from q = {grid[0]:g} to {grid[-1]:.4g} {axis.unit}, where the run looks")
+    return values
 
 
 def _records(names: Sequence[str], answer: Prediction) -> list[dict[str, Any]]:

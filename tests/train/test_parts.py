@@ -69,7 +69,7 @@ def test_data_larger_than_memory_give_the_same_batches(monkeypatch: pytest.Monke
         assert all(torch.equal(a, b) for a, b in zip(read(step), resident(step), strict=True))
 
 
-@pytest.mark.parametrize("kind", SCALINGS)
+@pytest.mark.parametrize("kind", [kind for kind in SCALINGS if kind != "root"])
 def test_scaling_standardises_its_extent(kind: str) -> None:
     x = np.random.default_rng(0).normal(5, 3, (5000, 2, 4)) * np.array([1, 2, 3, 4])
     scaled = fit_scaling(kind, x, np.arange(5000))(torch.from_numpy(x)).double()

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +20,7 @@ from vitreous.data import Axis, Source, Target
 from vitreous.data.augment import Augment
 from vitreous.errors import InputError
 from vitreous.nn import CNNConfig
+from vitreous.sim.source import powder_source
 from vitreous.train import RECIPES, Experiment, TrainConfig, load, train
 from vitreous.train.state import LAST
 
@@ -306,18 +308,37 @@ def test_a_cnn_runs_the_same_way(tmp_path: Path) -> None:
     assert predictor(spectra(5).x).values is not None
 
 
-@pytest.mark.parametrize("kind", ["vit", "cnn"])
-@pytest.mark.parametrize("name", RECIPES)
-def test_every_recipe_runs_two_steps(name: str, kind: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "choice"),
+    [(name, {"model": model}) for name in RECIPES if "powder" not in name for model in ("vit", "cnn")]
+    + [(name, {"system": system}) for name in RECIPES if "powder" in name for system in ("triclinic", "cubic")],
+    ids=str,
+)
+def test_every_recipe_runs_two_steps(
+    name: str, choice: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    few = partial(powder_source, train=24, validation=100, test=100)
+    monkeypatch.setattr("vitreous.train.recipes.powder.powder_source", few)
     try:
-        made = RECIPES[name](kind)
+        made = RECIPES[name](**choice)
     except InputError as fault:
         if "mnist" in name:
             pytest.skip(f"the data are not here: {fault}")
         raise
-    keep = np.arange(0, len(made.source), len(made.source) // 200)
+    keep = np.arange(0, len(made.source), max(1, len(made.source) // 200))
     source = replace(made.source, x=made.source.x[keep], y=made.source.y[keep], parts={})  # type: ignore[index]
     config = replace(made.train, steps=2, batch=8, evaluate_every=2)
     result = train(replace(made, source=source, train=config), tmp_path / "run", bar=False)
     assert result["steps"] == 2
-    assert 0 <= result["test"]["accuracy"] <= 1
+    assert 0 <= result["test"]["accuracy" if made.source.classes else "mape"] <= 1
+
+
+def test_a_training_with_little_time_ends_in_it_with_a_low_rate(tmp_path: Path) -> None:
+    made = small(steps=1_000_000, minutes=3 / 60)
+    result = train(made, tmp_path / "run", bar=False)
+    lines = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
+    rates = [line["lr"] for line in lines if "lr" in line]
+    assert 10 < result["steps"] < 100_000
+    assert max(rates) > 0.9 * 3e-3
+    assert rates[-1] < 0.1 * 3e-3
+    assert "validation" in lines[-1]

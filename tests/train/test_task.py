@@ -28,7 +28,7 @@ def test_loss_equals_its_formula(name: str) -> None:
     task = regression(name)
     out, y = torch.randn(6, task.outputs), torch.randn(6, 2)
     error = out[:, :2] - y
-    physical, truth = task.decode(out), task.decode(y)
+    physical, truth = task.physical(out), task.decode(y)
     formulas = {
         "l1": error.abs().mean(),
         "mse": error.pow(2).mean(),
@@ -41,7 +41,7 @@ def test_loss_equals_its_formula(name: str) -> None:
 
 def test_metrics_equal_scikit_learns() -> None:
     task, out, y = regression(), torch.randn(50, 2), torch.randn(50, 2)
-    value, truth = task.decode(out).numpy(), task.decode(y).numpy()
+    value, truth = task.physical(out).numpy(), task.decode(y).numpy()
     found = task.metrics(out, y)
     for i, target in enumerate(TARGETS):
         pair = truth[:, i], value[:, i]
@@ -72,7 +72,7 @@ def test_intervals_cover_what_they_promise(coverage: float, loss: str) -> None:
     if loss == "gaussian":
         out = torch.cat([out, 2 * noise.log()], dim=1)
     calibrated = task.calibrated(out[:5000], truth[:5000])
-    inside = (task.decode(out) - task.decode(truth)).abs() <= calibrated.half_width(out, coverage)
+    inside = (task.physical(out) - task.decode(truth)).abs() <= calibrated.half_width(out, coverage)
     assert inside[5000:].float().mean().item() == pytest.approx(coverage, abs=0.02)
 
 

@@ -143,6 +143,8 @@ class ViTConfig(Settings):
         for name in ("patch", "stride", "stem", "axes"):
             if getattr(self, name):
                 raise InputError(f"{name}: found {getattr(self, name)}, but peaks are not cut into patches")
+        if any(step < 0 for step in self.spacing):
+            raise InputError(f"spacing: found {self.spacing}, peaks are counted along a rising axis")
         self._check_unordered()
         self._check_scales(1)
 

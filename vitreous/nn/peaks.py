@@ -63,7 +63,7 @@ class PeakTokenizer(nn.Module):
     @torch.no_grad()
     def _peaks(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Features `(B, N, F)`, which of them are peaks `(B, N)`, and their coordinates `(B, N)`."""
-        smooth = F.conv1d(F.pad(x, (self.kernel.shape[-1] // 2,) * 2, mode="replicate"), self.kernel)[:, 0]
+        smooth = F.conv1d(F.pad(x, (self.kernel.shape[-1] // 2,) * 2, mode="replicate"), self.kernel.to(x))[:, 0]
         half = _FLOOR // 2
         padded = F.pad(smooth, (half, half), mode="replicate")
         low = -F.max_pool1d(-padded, _FLOOR, 1)
@@ -74,7 +74,8 @@ class PeakTokenizer(nn.Module):
         top = F.max_pool1d(F.pad(smooth, (_APART // 2,) * 2, value=-math.inf), _APART, 1)
         index = torch.arange(self.length, device=x.device)
         inner = (index >= 1) & (index < self.length - 1)
-        found = (smooth == top) & (height > 3 * noise + 0.03 * height.amax(1, keepdim=True)) & inner
+        rises = F.pad(smooth.diff(dim=1) > 0, (1, 0))  # of equal neighbours the first
+        found = (smooth == top) & rises & (height > 3 * noise + 0.03 * height.amax(1, keepdim=True)) & inner
         first = torch.where(found, index, self.length).topk(self.most, dim=1, largest=False).values  # (B, N), ascending
         present = first < self.length
         at = first.clamp(max=self.length - 2)
@@ -90,7 +91,7 @@ class PeakTokenizer(nn.Module):
         count = present.sum(1, keepdim=True)
         unit = place.gather(1, (count - 1).clamp(0, min(_REFERENCE, self.most) - 1))
         ratio = place / unit.clamp(min=1e-6)
-        waves = [2 * math.pi * r[..., None] * self.waves for r in (ratio, ratio.square())]
+        waves = [2 * math.pi * r[..., None] * self.waves.to(r) for r in (ratio, ratio.square())]
         base = floor.gather(1, at)
         height = (smooth.gather(1, at) - base).clamp(min=1e-6)
         reach = _WINDOW // 2

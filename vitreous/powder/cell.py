@@ -95,7 +95,7 @@ def is_reduced(cell: Tensor, slack: float = 1e-5) -> Tensor:
     sorted_ = (a <= b + near) & (b <= c + near)
     short = (2 * xi.abs() <= b * b + near) & (2 * eta.abs() <= a * a + near) & (2 * zeta.abs() <= a * a + near)
     acute = (cosines > 0).all(1)
-    obtuse = (cosines <= 0).all(1) & (2 * (xi + eta + zeta).abs() <= a * a + b * b + near)
+    obtuse = (cosines <= slack).all(1) & (2 * (xi + eta + zeta).abs() <= a * a + b * b + near)
     return sorted_ & short & (acute | obtuse)
 
 

@@ -43,36 +43,40 @@ class Effects(Settings):
     wavelength2: float = 1.544426
     """Of Kα2, in ångström."""
     alpha2: Range = (0.0, 0.5)
-    """Intensity of Kα2 relative to Kα1; 0 to 0.5. 0: monochromatic."""
+    """Intensity of Kα2 relative to Kα1; 0 to 1, 0: monochromatic."""
     start: Range = (2.0, 8.0)
-    """Angle below which nothing was measured, in degrees."""
+    """Angle below which nothing was measured, in degrees; 0 to 90."""
     zero: Range = (-0.04, 0.04)
-    """Zero shift, in degrees; -0.1 to 0.1."""
+    """Zero shift, in degrees; -0.5 to 0.5."""
     displacement: Range = (-0.03, 0.03)
-    """Shift by a displaced sample at low angle, in degrees: it falls as cos θ; -0.1 to 0.1."""
+    """Shift by a displaced sample at low angle, in degrees: it falls as cos θ; -0.5 to 0.5."""
     width: Range = (0.05, 0.15)
-    """Full width at half maximum at 2θ = 30°, in degrees; 0.03 to 0.5."""
+    """Full width at half maximum at 2θ = 30°, in degrees; 0.01 to 2."""
     slope: Range = (0.0, 0.3)
-    """How Caglioti's width² grows with tan²θ, relative to its constant part; 0 to 2."""
+    """How Caglioti's width² grows with tan²θ, relative to its value at 30°; 0 to 0.5."""
     dip: Range = (-0.3, 0.0)
-    """The same with tan θ: the width's minimum; -0.5 to 0."""
+    """The same with tan θ: the width's minimum; -0.4 to 0."""
     mixing: Range = (0.1, 0.9)
     """Lorentzian share of the pseudo-Voigt profile; 0 to 1."""
     asymmetry: Range = (0.0, 0.02)
-    """Axial divergence, half the slit's height over the radius: tails towards low angles; 0 to 0.04."""
+    """Axial divergence, half the slit's height over the radius: tails towards low angles; 0 to 0.05."""
     texture: Range = (0.7, 1.3)
-    """March-Dollase parameter of preferred orientation; 0.3 to 3, 1: none."""
+    """March-Dollase parameter of preferred orientation; 0.2 to 5, 1: none."""
     background: Range = (0.0, 0.05)
-    """Height of a sloping and curved background relative to the strongest line; 0 to 1."""
+    """Height of a sloping and curved background relative to the strongest line; 0 to 10."""
     hump: Range = (0.0, 0.03)
-    """Height of an amorphous hump relative to the strongest line; 0 to 1."""
+    """Height of an amorphous hump relative to the strongest line; 0 to 10."""
     impurity: Range = (0.0, 0.02)
-    """Lines of another crystal, relative to the crystal's own; 0 to 0.3."""
+    """Lines of another crystal, relative to the crystal's own; 0 to 1."""
     counts: Range = (3e3, 1e5)
     """Counts in the strongest line, drawn by their logarithm, with Poisson's noise; 0: no noise."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        for name in ("two_theta", *_ALLOWED):
+            if len(getattr(self, name)) != 2:
+                found = " ".join(f"{value:g}" for value in getattr(self, name))
+                raise InputError(f"{name}: found {found}, expected two numbers, the ends of a range")
         low, high = self.two_theta
         if not 0 <= low < high <= 180:
             raise InputError(f"two_theta: found {low:g} to {high:g}, expected an ascending range within 0 to 180°")
@@ -83,8 +87,11 @@ class Effects(Settings):
                 raise InputError(
                     f"{name}: found {first:g} to {last:g}, expected a range within {least:g} to {greatest:g}"
                 )
-        if not 0.1 <= self.wavelength <= 10 or not 0.1 <= self.wavelength2 <= 10:
-            raise InputError(f"wavelength: found {self.wavelength:g}, expected 0.1 to 10 Å")
+        if 0 < self.counts[1] < 1:
+            raise InputError(f"counts: found {self.counts[0]:g} to {self.counts[1]:g}, expected 0 or at least 1")
+        for name in ("wavelength", "wavelength2"):
+            if not 0.1 <= getattr(self, name) <= 10:
+                raise InputError(f"{name}: found {getattr(self, name):g}, expected 0.1 to 10 Å")
 
     @property
     def s_max(self) -> float:
@@ -99,7 +106,7 @@ class Effects(Settings):
 
 _ALLOWED: dict[str, Range] = {
     "alpha2": (0, 1), "start": (0, 90), "zero": (-0.5, 0.5), "displacement": (-0.5, 0.5), "width": (0.01, 2),
-    "slope": (0, 5), "dip": (-0.9, 0), "mixing": (0, 1), "asymmetry": (0, 0.05), "texture": (0.2, 5),
+    "slope": (0, 0.5), "dip": (-0.4, 0), "mixing": (0, 1), "asymmetry": (0, 0.05), "texture": (0.2, 5),
     "background": (0, 10), "hump": (0, 10), "impurity": (0, 1), "counts": (0, 1e9),
 }  # fmt: skip
 
@@ -151,15 +158,16 @@ def measure(lines: Lines, effects: Effects) -> Tensor:
         second = _peaks(lines, area, e.wavelength2, draw, draw["alpha2"])
         peaks = _Peaks(*(torch.cat(pair) for pair in zip(peaks, second, strict=True)))
     clean = _convolved(peaks, e, draw, count)
-    clean = clean / clean.amax(dim=1, keepdim=True).clamp(min=1e-12)
     angles = e.angles(device).float()
+    seen = angles >= draw["start"][:, None]
+    clean = clean / (clean * seen).amax(dim=1, keepdim=True).clamp(min=1e-12)
     if e.background[1] > 0:
         clean = clean + draw["background"][:, None] * _background(angles, e, count)
     if e.hump[1] > 0:
         centre, spread = _uniform((15.0, 35.0), count, device), _uniform((3.0, 8.0), count, device)
         shape = torch.exp(-0.5 * ((angles - centre[:, None]) / spread[:, None]).square())
         clean = clean + draw["hump"][:, None] * shape
-    clean = clean * (angles >= draw["start"][:, None])
+    clean = clean * seen
     if e.counts[1] == 0:
         return clean
     top = _uniform((math.log(max(1.0, e.counts[0])), math.log(e.counts[1])), count, device).exp()

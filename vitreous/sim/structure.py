@@ -23,12 +23,13 @@ from torch import Tensor
 from vitreous.data.builtin import data_folder
 from vitreous.data.extras import load_extra
 from vitreous.errors import InputError
+from vitreous.powder.cell import check_cell
 from vitreous.sim import groups
+from vitreous.sim.crystals import Lines
 
 Cell = tuple[float, float, float, float, float, float]
 Operations = tuple[NDArray[np.int64], NDArray[np.float64]]
 
-_LONGEST = 200.0  # Å: no axis of a cell is longer
 _COINCIDENT = 0.1  # Å: images of one atom nearer than this are one atom on a special position
 _FULLEST = 1.1  # refined occupancies come out a little above 1
 _LARGEST_BOX = 1 << 25  # reflections tried for one pattern
@@ -55,7 +56,7 @@ class Structure:
     spacegroup: str | int | None = None
 
     def __post_init__(self) -> None:
-        _check_cell(self.name, self.cell)
+        check_cell(self.cell, f"{self.name}: unit cell")
         if not self.elements:
             raise InputError(f"{self.name}: found no atoms")
         for element in self.elements:
@@ -63,7 +64,7 @@ class Structure:
                 raise InputError(f"{self.name}: unknown element {element!r}; expected H to Cf")
 
 
-class Lines(NamedTuple):
+class Reflected(NamedTuple):
     """One line for each set of equivalent reflections, by rising `s` = 1/d in 1/Å; `intensity` = multiplicity·|F|²."""
 
     hkl: Tensor  # (M, 3) int16
@@ -71,23 +72,53 @@ class Lines(NamedTuple):
     intensity: Tensor  # (M,) float64
 
 
-def lines(structure: Structure, s_max: float, device: torch.device | str = "cpu") -> Lines:
+def lines(structure: Structure, s_max: float, device: torch.device | str = "cpu") -> Reflected:
     """The lines with 1/d up to `s_max` (1/Å): those of the file's own symmetry, as far as the cell has it."""
-    metric = _metric(structure.cell)
-    rotations, translations = structure.operations
+    operations = symmetry(structure.cell, structure.operations)
+    found, s = reflections(structure.name, structure.cell, operations, s_max, device)
+    intensity = found.multiplicity * _squared_factors(expand(structure), found.hkl.double(), s)
+    return Reflected(found.hkl, s, intensity)
+
+
+def as_lines(structure: Structure, s_max: float, device: torch.device | str = "cpu") -> Lines:
+    """The same for the simulator: a batch of one crystal, every equivalent reflection by itself."""
+    found = lines(structure, s_max, device)
+    return oriented(found, structure.cell, symmetry(structure.cell, structure.operations))
+
+
+def oriented(found: Reflected, cell: Cell, operations: Operations) -> Lines:
+    """Lines with each equivalent's own angles to a*, b* and c*: texture strengthens some and weakens others."""
+    point = torch.as_tensor(np.unique(operations[0], axis=0), dtype=torch.float64, device=found.s.device)
+    # Each equivalent is the image of hkl as often as any other: the images share the intensity.
+    images = torch.einsum("mi,nij->mnj", found.hkl.double(), point)  # (M, n, 3)
+    inverse = torch.as_tensor(np.linalg.inv(_metric(cell)), device=found.s.device)
+    tilt = (images @ inverse).square() / (found.s.square()[:, None, None] * inverse.diagonal())
+    s, intensity = (x[:, None].expand(-1, len(point)).flatten() for x in (found.s, found.intensity / len(point)))
+    directions = torch.eye(3, device=s.device)
+    return Lines(s.float(), intensity.float(), torch.zeros_like(s).long(), tilt.flatten(0, 1).float(), directions, 1)
+
+
+def symmetry(cell: Cell, operations: Operations) -> Operations:
+    """The operations that the cell has; others would call reflections with different d equivalent."""
+    metric = _metric(cell)
+    rotations, translations = operations
     moved = np.abs(rotations.transpose(0, 2, 1) @ metric @ rotations - metric).max((1, 2))
-    kept = moved <= 1e-6 * metric.max()  # the others would call reflections with different d equivalent
-    most = tuple(math.floor(length * s_max + 1e-9) for length in structure.cell[:3])
+    kept = moved <= 1e-6 * metric.max()
+    return rotations[kept], translations[kept]
+
+
+def reflections(
+    name: str, cell: Cell, operations: Operations, s_max: float, device: torch.device | str = "cpu"
+) -> tuple[groups.Reflections, Tensor]:
+    """One reflection of each set of equivalents with 1/d up to `s_max`, and 1/d `(M,)`, which rises."""
+    most = tuple(math.floor(length * s_max + 1e-9) for length in cell[:3])
     if math.prod(2 * m + 1 for m in most) > _LARGEST_BOX:
-        raise InputError(f"{structure.name}: too many reflections up to 1/d = {s_max:g}/Å for indices up to {most}")
-    found = groups.distinct(rotations[kept], translations[kept], (most[0], most[1], most[2]), device)
-    reciprocal = torch.as_tensor(np.linalg.inv(metric), device=device)
+        raise InputError(f"{name}: too many reflections up to 1/d = {s_max:g}/Å for indices up to {most}")
+    found = groups.distinct(*operations, (most[0], most[1], most[2]), device)
     hkl = found.hkl.double()
-    s = ((hkl @ reciprocal) * hkl).sum(1).sqrt()
+    s = ((hkl @ torch.as_tensor(np.linalg.inv(_metric(cell)), device=device)) * hkl).sum(1).sqrt()
     order = torch.argsort(s)[: int((s <= s_max).sum())]
-    hkl, s = hkl[order], s[order]
-    intensity = found.multiplicity[order] * _squared_factors(expand(structure), hkl, s)
-    return Lines(found.hkl[order], s, intensity)
+    return groups.Reflections(*(part[order] for part in found)), s[order]
 
 
 def _squared_factors(atoms: Structure, hkl: Tensor, s: Tensor) -> Tensor:
@@ -197,7 +228,7 @@ def read_cif(path: Path | str, b_iso: float = 0.0) -> Structure:
         raise InputError(f"{path}: found no {'unit cell (_cell_length_a)' if block is None else 'atoms'}")
     number = gemmi.cif.as_number
     cell: Any = tuple(number(block.find_value(tag) or "?") for tag in _CELL_TAGS)
-    _check_cell(str(path), cell)
+    check_cell(cell, f"{path}: unit cell")
     small = gemmi.make_small_structure_from_block(block)
     if small.symops:
         operations = _operations(str(path), small.symops)
@@ -288,17 +319,6 @@ def _element(place: str, label: str, among: Collection[str]) -> str:
     if not known:
         raise InputError(f"{place}: unknown element in the label {label!r}")
     return next((symbol for symbol in known if symbol in among), known[0])
-
-
-def _check_cell(place: str, cell: Cell) -> None:
-    if len(cell) != 6 or not all(map(math.isfinite, cell)):
-        raise InputError(f"{place}: the unit cell is {cell}, expected three lengths in Å and three angles in degrees")
-    if not all(0 < length <= _LONGEST for length in cell[:3]):
-        raise InputError(f"{place}: cell lengths are {cell[:3]} Å, expected more than 0 and up to {_LONGEST:g}")
-    cosines = [math.cos(math.radians(angle)) for angle in cell[3:]]
-    volume = 1 - sum(c * c for c in cosines) + 2 * math.prod(cosines)
-    if not all(0 < angle < 180 for angle in cell[3:]) or volume <= 1e-9:
-        raise InputError(f"{place}: cell angles are {cell[3:]}°, which cannot make a cell")
 
 
 def _metric(cell: Cell) -> NDArray[np.float64]:

@@ -16,6 +16,9 @@ class TrainConfig(Settings):
 
     steps: int = 1000
     """Optimiser steps."""
+    minutes: float = 0.0
+    """Time that the training may take, over all its parts; 0 for any. The learning rate then falls with the time where
+    that runs out before the steps, so that a job with a limit ends with a finished model."""
     batch: int = 128
     """Samples of a step, over all processes."""
     lr: float = 1e-3
@@ -56,5 +59,5 @@ class TrainConfig(Settings):
         check_choice("precision", self.precision, PRECISIONS)
         check_choice("compile", self.compile, SWITCHES)
         self._at_least(1, "steps", "batch", "accumulate", "evaluate_every")
-        self._at_least(0, "lr", "weight_decay", "clip", "patience", "seed")
+        self._at_least(0, "minutes", "lr", "weight_decay", "clip", "patience", "seed")
         self._probability("warmup", "ema")

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 import torch
 from accelerate import Accelerator
+from accelerate.utils import broadcast
 from torch import Tensor, nn
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor
@@ -77,6 +78,7 @@ class Loop:
         self._total = torch.zeros((), device=accelerator.device)
         self._broken = torch.full((), config.steps, device=accelerator.device)
         self._counted = 0
+        self.reached, self._before, self._started = 0.0, 0.0, time.monotonic()
 
     def resume(self) -> None:
         """Go back to the last saved state."""
@@ -89,7 +91,7 @@ class Loop:
             state.put(unwrap(self.model), tensors, "average/")
             self.average = self._floats(copy=True)
         state.scatter(tensors, about["numbers"], unwrap(self.model), self._plain())
-        self.done, self.stale = about["done"], about["stale"]
+        self.done, self.stale, self._before = about["done"], about["stale"], about["seconds"]
         self.best = math.inf if about["best"] is None else about["best"]
 
     def fit(self, improved: Callable[[dict[str, Any]], None]) -> None:
@@ -97,22 +99,37 @@ class Loop:
         config = self.config
         self.run.train()
         try:
-            while self.done < config.steps and not (config.patience and self.stale >= config.patience):
+            while self._time() < config.steps and not (config.patience and self.stale >= config.patience):
                 self._step(self.done)
                 self.done += 1
                 if self.done % config.evaluate_every == 0 or self.done == config.steps:
                     self._look(improved)
+            if self.done % config.evaluate_every and self.done < config.steps:
+                self._look(improved)  # the time is up between two evaluations
         except KeyboardInterrupt:
             if self.accelerator.num_processes == 1:
                 self._check_finite()
                 self._save()
             raise KeyboardInterrupt(f"stopped after step {self.done} of {config.steps}; go on with --resume") from None
 
+    def _time(self) -> float:
+        """How far the training is, in steps: as many as are done, or more where the time is short."""
+        if not self.config.minutes:
+            return self.done
+        used = torch.tensor(self._seconds() / 60 / self.config.minutes, device=self.accelerator.device)
+        if self.accelerator.num_processes > 1:
+            used = broadcast(used)  # every process must stop at the same step
+        self.reached = max(self.done, float(used) * self.config.steps)
+        return self.reached
+
+    def _seconds(self) -> float:
+        return self._before + time.monotonic() - self._started
+
     def _step(self, step: int) -> None:
         config, machine = self.config, self.accelerator
         torch.manual_seed(seed_of(config.seed, step, machine.process_index))
         x, y = self.prepare(*self.stream(step))
-        factor = rate(step, config.steps, config.warmup)
+        factor = rate(max(step, self.reached), config.steps, config.warmup)
         for optimiser in self.optimisers:
             for group in optimiser.param_groups:
                 group["lr"] = config.lr * factor
@@ -184,6 +201,7 @@ class Loop:
         if self.accelerator.is_main_process:
             best = self.best if math.isfinite(self.best) else None
             about = {"done": self.done, "best": best, "stale": self.stale, "numbers": numbers}
+            about["seconds"] = self._seconds()
             state.write(self.folder, tensors, about | {"config": self.config.to_dict()})
         self.accelerator.wait_for_everyone()
 

@@ -44,7 +44,7 @@ def _hidden(name: str) -> bool:
     return not name.startswith(("tokenizer", "head"))
 
 
-def rate(step: int, steps: int, warmup: float, final: float = 0.01) -> float:
+def rate(step: float, steps: int, warmup: float, final: float = 0.01) -> float:
     """The learning rate's factor at a step: a linear warm-up over a share of the steps, then a cosine to `final`."""
     rise = max(1, round(warmup * steps))
     if step < rise:

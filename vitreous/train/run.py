@@ -142,8 +142,10 @@ def train(
     if isinstance(model, ViT):
         model.checkpointing = config.checkpointing
     place = accelerator.device, accelerator.process_index, accelerator.num_processes
-    stream: Stream = ArrayStream(e.source, parts.train, task, config.batch, config.seed, *place)
-    if e.source.fresh is not None:
+    stream: Stream
+    if e.source.fresh is None:
+        stream = ArrayStream(e.source, parts.train, task, config.batch, config.seed, *place)
+    else:
         stream = FreshStream(e.source, task, config.batch, config.seed, *place)
     plain = e.augment == Augment()
 

@@ -264,11 +264,11 @@ class Mixture(Regression):
 
     def start(self, y: NDArray[Any]) -> Tensor:
         """Outputs to begin with, `(outputs,)`: hypotheses far apart among the given targets."""
-        known = self.encode(y)
+        known = self.encode(y).clamp(-1.5, 1.5)  # first, or outliers would end on one place
         chosen = [known.mean(0)]
         for _ in range(self.hypotheses):
             chosen.append(known[torch.cdist(known, torch.stack(chosen)).amin(1).argmax()])
-        middles = torch.stack(chosen[1:]).clamp(-1.5, 1.5)
+        middles = torch.stack(chosen[1:])
         return torch.cat([middles.flatten(), torch.zeros(middles.numel() + self.hypotheses)])
 
     def to_dict(self) -> dict[str, Any]:

@@ -26,7 +26,7 @@ def powder_cnn(model: str = "cnn", system: str = "triclinic") -> Experiment:
 
     `vitreous train powder-cnn --system triclinic --out RUN`.
     """
-    check_choice("model", model, ("vit", "cnn"))
+    check_choice("model", model, ("cnn",))
     config = CNNConfig(
         input=_INPUT, widths=(32, 64, 128, 256), kernel=5, stem="large", nonlocal_after=(2,), pool="flatten", head=(64,)
     )
