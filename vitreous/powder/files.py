@@ -79,7 +79,7 @@ def read_pattern(path: str | PathLike[str], wavelength: float | None = None, ano
         anode: of the X-ray tube, e.g. `Cu`, for its Kα1 and Kα2, in place of a wavelength.
     """
     path = Path(path)
-    given = _given(wavelength, anode)
+    given = given_radiation(wavelength, anode)
     try:
         found = _checked(_read(path))
     except InputError as fault:
@@ -156,7 +156,8 @@ def _integral(x: NDArray[np.float64], y: NDArray[np.float64], upto: NDArray[np.f
     return result
 
 
-def _given(wavelength: float | None, anode: str | None) -> Radiation:
+def given_radiation(wavelength: float | None, anode: str | None) -> Radiation:
+    """What the user says of the radiation, checked."""
     if wavelength is not None and anode is not None:
         raise InputError(f"found both wavelength {wavelength:g} and anode {anode}, expected one of them")
     if anode is not None:

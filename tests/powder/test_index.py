@@ -1,0 +1,147 @@
+"""Indexing: the cell of simulated crystals comes back, whatever the system; bad lists of lines are told in one line."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from vitreous.errors import InputError
+from vitreous.powder.index import index, index_peaks
+from vitreous.powder.lattice import niggli, primitive, same_lattice
+from vitreous.powder.search import basis_of, cell_of, evidence, merit, observed, refine, reflections
+from vitreous.sim.powder import CLEAN, Effects, lorentz_polarisation, measure
+from vitreous.sim.structure import Structure, as_lines
+
+WAVELENGTH = 1.540598
+CELLS = {
+    "cubic": ((5.6402,) * 3 + (90.0,) * 3, "F"),
+    "tetragonal": ((4.5937, 4.5937, 2.9587, 90.0, 90.0, 90.0), "P"),
+    "hexagonal": ((4.9134, 4.9134, 5.4052, 90.0, 90.0, 120.0), "P"),
+    "orthorhombic": ((4.76, 10.21, 5.99, 90.0, 90.0, 90.0), "P"),
+    "monoclinic": ((5.68, 15.20, 6.52, 90.0, 118.4, 90.0), "P"),
+    "triclinic": ((5.15, 6.37, 7.42, 78.2, 83.9, 71.3), "P"),
+}
+
+
+def angles(system: str, centring: str, cell: tuple[float, ...], count: int = 24) -> np.ndarray:
+    """The first lines of a lattice, in degrees."""
+    x = basis_of(system, torch.tensor([cell], dtype=torch.float64))[0]
+    q = (reflections(system, centring, (9, 9, 9)) @ x).unique()[:count]
+    q = q[q < 4 / WAVELENGTH**2 * 0.9]
+    return 2 * np.degrees(np.arcsin(q.sqrt().numpy() * WAVELENGTH / 2))
+
+
+@pytest.mark.parametrize("system", CELLS)
+def test_the_cell_comes_back_from_its_lines(system: str) -> None:
+    cell, centring = CELLS[system]
+    rng = np.random.default_rng(0)
+    lines = angles(system, centring, cell)
+    seen = np.sort(rng.permutation(len(lines))[: len(lines) - 3])  # three are too weak
+    measured = lines[seen] + rng.normal(0, 0.005, len(seen)) + 0.02
+    best = index_peaks(measured, wavelength=WAVELENGTH, error=np.full(len(seen), 0.006))[0]
+    assert same_lattice(best.cell, niggli(primitive(np.array([cell]), centring))[0], 2e-3)
+    assert best.system == system
+    assert best.m20 > 20
+    assert best.probability > 0.5
+    assert best.zero == pytest.approx(0.02, abs=0.02)
+
+
+def test_a_measured_pattern_is_indexed() -> None:
+    identity = np.eye(3, dtype=np.int64)[None], np.zeros((1, 3))
+    rng = np.random.default_rng(1)
+    cell = CELLS["triclinic"][0]
+    crystal = Structure(
+        "random atoms", cell, identity, ("Si", "O", "O", "Ca"), rng.random((4, 3)), np.ones(4), np.ones(4), 1
+    )
+    torch.manual_seed(0)
+    effects = Effects(**(CLEAN.to_dict() | {"counts": (1e5, 1e5), "background": (0.02, 0.02)}))
+    pattern = measure(as_lines(crystal, effects.s_max), effects)[0].numpy()
+    best = index(effects.angles().numpy(), pattern, wavelength=WAVELENGTH)[0]
+    assert same_lattice(best.cell, niggli(np.array([cell]))[0], 2e-3)
+
+
+def test_an_amorphous_pattern_has_no_cell() -> None:
+    x = np.linspace(5, 90, 4000)
+    rng = np.random.default_rng(0)
+    pattern = rng.poisson(1000 * np.exp(-(((x - 25) / 6) ** 2)) + 50).astype(float)
+    assert index(x, pattern, wavelength=WAVELENGTH) == []
+
+
+def test_lines_at_random_are_not_believed() -> None:
+    rng = np.random.default_rng(3)
+    lines = np.sort(rng.uniform(10, 45, 20))
+    found = index_peaks(lines, wavelength=WAVELENGTH, systems=("cubic", "tetragonal", "hexagonal", "orthorhombic"))
+    assert not found or found[0].evidence < 20
+
+
+def test_the_same_seed_gives_the_same_answer_and_leaves_the_callers_numbers_alone() -> None:
+    lines = angles("monoclinic", "P", CELLS["monoclinic"][0], 20)
+    torch.manual_seed(1)
+    wanted = torch.rand(2)
+    torch.manual_seed(1)
+    first, second = (index_peaks(lines, wavelength=WAVELENGTH, systems=("monoclinic",))[0] for _ in range(2))
+    assert torch.equal(torch.rand(2), wanted)
+    assert first == second
+
+
+@pytest.mark.parametrize("system", CELLS)
+def test_metrics_and_cells_are_inverse(system: str) -> None:
+    cell = torch.tensor([CELLS[system][0]], dtype=torch.float64)
+    torch.testing.assert_close(cell_of(system, basis_of(system, cell)), cell, atol=1e-9, rtol=1e-9)
+
+
+def test_the_figure_of_merit_is_de_wolffs() -> None:
+    cell, centring = CELLS["orthorhombic"]
+    lines = angles("orthorhombic", centring, cell, 20)
+    moved = observed(lines + 0.01, np.full(20, 1e-5), WAVELENGTH)
+    basis = reflections("orthorhombic", "P", (6, 6, 6))
+    x = basis_of("orthorhombic", torch.tensor([cell], dtype=torch.float64))
+    exact = observed(lines, np.full(20, 1e-5), WAVELENGTH)
+    wanted = float(moved.q[-1]) / (2 * float((moved.q - exact.q).abs().mean()) * 20)
+    assert float(merit(moved, basis, x).merit[0]) == pytest.approx(wanted, rel=0.06)  # a neighbour may be nearer
+
+
+def test_refinement_finds_cell_and_zero_shift() -> None:
+    cell, _ = CELLS["triclinic"]
+    lines = observed(angles("triclinic", "P", cell, 20) + 0.02, np.full(20, 0.005), WAVELENGTH)
+    start = torch.tensor([cell], dtype=torch.float64) * torch.tensor([1.002, 0.999, 1.001, 1.001, 0.999, 1.001])
+    x, zero = refine(lines, reflections("triclinic", "P", (6, 6, 6)), basis_of("triclinic", start))
+    torch.testing.assert_close(cell_of("triclinic", x)[0], torch.tensor(cell, dtype=torch.float64), rtol=5e-4, atol=0)
+    assert float(zero[0]) == pytest.approx(0.02, abs=5e-3)
+
+
+def test_a_larger_cell_has_less_evidence_for_the_same_lines() -> None:
+    cell, _ = CELLS["orthorhombic"]
+    lines = observed(angles("orthorhombic", "P", cell, 20), np.full(20, 0.01), WAVELENGTH)
+    cells = torch.tensor([cell, (2 * cell[0], *cell[1:])], dtype=torch.float64)
+    scores = evidence(
+        lines, reflections("orthorhombic", "P", (9, 9, 9)), basis_of("orthorhombic", cells), torch.zeros(2)
+    )
+    assert scores[0] > scores[1] + 5
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"two_theta": [20.0, 30.0, 40.0]}, "lines: found 3, expected 4 at least for a cubic cell, and 20"),
+        ({"two_theta": [20.0, 30.0, 40.0, math.nan]}, "not finite"),
+        ({"two_theta": [20.0, 30.0, 40.0, 190.0]}, "outside 0 to 180; they are 2θ in degrees"),
+        ({"two_theta": [20.0, 30.0, 40.0, 50.0], "error": [0.1]}, "found 4 angles, 4 intensities and 1 errors"),
+        ({"two_theta": [20.0, 30.0, 40.0, 50.0], "error": [0.1, 0.1, 0.1, 0.0]}, "errors that are not positive"),
+        ({"two_theta": [20.0, 30.0, 40.0, 50.0], "systems": ("trigonl",)}, "system: unknown choice 'trigonl'"),
+        ({"two_theta": [20.0, 30.0, 40.0, 50.0], "wavelength": 0.05}, "wavelength: found 0.05"),
+    ],
+)
+def test_a_bad_list_of_lines_is_told_in_one_line(settings: dict[str, object], message: str) -> None:
+    with pytest.raises(InputError, match=message) as fault:
+        index_peaks(**({"wavelength": WAVELENGTH} | settings))  # type: ignore[arg-type]
+    assert "\n" not in str(fault.value)
+
+
+def test_lorentz_polarisation_is_used_nowhere_here() -> None:
+    """Positions alone decide; a line's strength only says whether it is there."""
+    lines = angles("cubic", "F", CELLS["cubic"][0], 8)
+    strength = lorentz_polarisation(torch.as_tensor(lines)).numpy()
+    a, b = (index_peaks(lines, s, wavelength=WAVELENGTH, systems=("cubic",))[0] for s in (None, strength))
+    assert a == b

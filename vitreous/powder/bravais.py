@@ -1,0 +1,284 @@
+"""Bravais lattices: the symmetry that a cell's metric has within a tolerance, and the conventional cell it calls for.
+
+Every two-fold rotation of a lattice is, in its reduced basis, one of 81 matrices with elements -1, 0 and 1 (Le Page
+1982; Grosse-Kunstleve, Sauter and Adams 2004). They generate the rotations of each holohedry, so that all symmetries
+a reduced cell can have make one table of groups, and a cell is tried with all of them at once.
+"""
+
+import itertools
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from vitreous.errors import InputError
+from vitreous.powder.lattice import Floats, Integers, metrics, parameters, reduction
+
+_SYSTEMS = {  # by the number of rotations of the holohedry
+    1: "triclinic", 2: "monoclinic", 4: "orthorhombic", 6: "trigonal", 8: "tetragonal", 12: "hexagonal", 24: "cubic"
+}  # fmt: skip
+_IDENTITY = np.eye(3, dtype=np.int64)
+_PAIRS = ((0, 0), (1, 1), (2, 2), (1, 2), (0, 2), (0, 1))
+_STANDARD_ERRORS = 3.0  # how many of them a parameter may move
+
+
+@dataclass(frozen=True)
+class Bravais:
+    """A lattice symmetry and the cell in its standard form.
+
+    Args:
+        system: crystal system of the lattice; rhombohedral lattices are trigonal, hexagonal P is hexagonal.
+        centring: P, C, I, F or R.
+        conventional: `(6,)`, the cell with the metric averaged over the symmetry, so that its angles are exact.
+        transformation: `(3, 3)`, from the cell that was given: its columns are the conventional basis.
+        strain: the largest relative change of any length that the averaging made.
+    """
+
+    system: str
+    centring: str
+    conventional: Floats
+    transformation: Integers
+    strain: float
+
+
+def bravais(cell: ArrayLike, tolerance: float = 0.002, errors: ArrayLike | None = None) -> Bravais:
+    """The highest symmetry that a primitive cell `(6,)` has: the first of its `candidates`."""
+    return _standard(cell, tolerance, errors, first=True)[0]
+
+
+def candidates(cell: ArrayLike, tolerance: float = 0.002, errors: ArrayLike | None = None) -> list[Bravais]:
+    """All lattice symmetries that a primitive cell `(6,)` has, highest first and then by strain; triclinic is last.
+
+    A symmetry counts if imposing it changes no length by more than the relative `tolerance`: of 0.002, it moves an
+    angle by 0.23° at most. With standard `errors` `(6,)` of the cell, no parameter may move by more than three either.
+    """
+    return _standard(cell, tolerance, errors, first=False)
+
+
+def _standard(cell: ArrayLike, tolerance: float, errors: ArrayLike | None, first: bool) -> list[Bravais]:
+    given = np.asarray(cell, dtype=np.float64)
+    if given.shape != (6,):
+        raise InputError(f"cell: found an array of shape {given.shape}, expected (6,)")
+    if not 0 <= tolerance < 0.1:
+        raise InputError(f"tolerance: found {tolerance:g}, expected a relative change of length from 0 to 0.1")
+    cells, transformations = reduction(given[None])
+    groups, projections, orders = _table()
+    metric = metrics(cells)[0]
+    averages = _matrices(projections @ np.array([metric[pair] for pair in _PAIRS]))  # (K, 3, 3)
+    strains = _strains(metric, averages)
+    good = strains <= max(tolerance, 1e-9)
+    if errors is not None:
+        good &= _within(given, np.asarray(errors, dtype=np.float64), averages, transformations[0])
+    good[0] = True  # no symmetry needs no averaging
+    found: list[Bravais] = []
+    for k in np.lexsort((strains, -orders)):
+        if good[k]:
+            group, average = groups[k], averages[k]
+            axes = _FORMS.get(group.system, _as_given)(group, average)
+            axes = axes if np.linalg.det(axes) > 0 else -axes
+            conventional = _exact(group.system, parameters((axes.T @ average @ axes)[None])[0])
+            total = transformations[0] @ axes
+            found.append(Bravais(group.system, group.centring, conventional, total, float(strains[k])))
+            if first:
+                break
+    return found
+
+
+def _strains(metric: Floats, averages: Floats) -> Floats:
+    """By how much, relatively, any length changes at most from one metric to each of the others `(K, 3, 3)`."""
+    inverse = np.linalg.inv(np.linalg.cholesky(metric))
+    change = np.linalg.eigvalsh(inverse @ (averages - metric) @ inverse.T)
+    return np.asarray(np.abs(change).max(1) / 2)
+
+
+def _within(cell: Floats, errors: Floats, averages: Floats, transformation: Integers) -> NDArray[np.bool_]:
+    """Whether the averaged metrics, in the basis of the cell that was given, keep to its standard errors."""
+    if errors.shape != (6,) or not (errors >= 0).all():
+        raise InputError("errors: expected six standard errors, of a b c (Å) alpha beta gamma (°), none negative")
+    back = np.linalg.inv(transformation)
+    moved = parameters(back.T @ averages @ back) - cell
+    return np.asarray((np.abs(moved) <= _STANDARD_ERRORS * errors + 1e-9).all(1))
+
+
+def _exact(system: str, cell: Floats) -> Floats:
+    """A conventional cell without the rounding of its last digits where the system fixes a value."""
+    a, b, c, _, beta, _ = cell.tolist()
+    exact = {
+        "monoclinic": (a, b, c, 90, beta, 90),
+        "orthorhombic": (a, b, c, 90, 90, 90),
+        "tetragonal": (a, a, c, 90, 90, 90),
+        "trigonal": (a, a, c, 90, 90, 120),
+        "hexagonal": (a, a, c, 90, 90, 120),
+        "cubic": (a, a, a, 90, 90, 90),
+    }
+    return np.array(exact.get(system, cell), dtype=np.float64)
+
+
+class _Group(NamedTuple):
+    """One symmetry of a reduced cell, with conventional axes by columns; some wait for the metric to decide on them."""
+
+    system: str
+    centring: str
+    axes: Integers
+
+
+def _as_given(group: _Group, metric: Floats) -> Integers:
+    return group.axes
+
+
+def _by_length(group: _Group, metric: Floats) -> Integers:
+    """Orthorhombic axes a ≤ b ≤ c, or a ≤ b where the centred face is theirs."""
+    squares = np.einsum("ik,ij,jk->k", group.axes, metric, group.axes)
+    if group.centring == "C":
+        squares[2] = np.inf
+    return group.axes[:, np.argsort(squares)]
+
+
+def _obtuse(group: _Group, metric: Floats) -> Integers:
+    """Monoclinic axes, b unique, β ≥ 90°. P: the shortest a ≤ c. C: the shortest a that the centring allows, then c."""
+    a, unique, c = group.axes.T
+    while True:  # Gauss's reduction of the plane
+        a, c = (a, c) if a @ metric @ a <= c @ metric @ c else (c, a)
+        times = round(float(a @ metric @ c) / float(a @ metric @ a))
+        if times == 0:
+            break
+        shorter = c - times * a
+        if shorter @ metric @ shorter >= (c @ metric @ c) * (1 - 1e-12):
+            break
+        c = shorter
+    c = c if a @ metric @ c <= 0 else -c
+    if group.centring == "C":
+        three = sorted([a, c, -a - c], key=lambda v: float(v @ metric @ v))  # no two at an acute angle
+        place = next(i for i, v in enumerate(three) if not ((v + unique) % 2).any())
+        a = three.pop(place)
+        c = three[0]
+    return np.stack([a, unique, c], axis=1)
+
+
+_FORMS = {"monoclinic": _obtuse, "orthorhombic": _by_length}
+
+
+@lru_cache(maxsize=1)
+def _table() -> tuple[list[_Group], Floats, Integers]:
+    """All symmetries of reduced cells, none at all first: groups, projections `(K, 6, 6)` of a metric's six numbers on
+    the average over each group, and the numbers of rotations `(K,)`."""
+    groups, projections, orders = [_Group("triclinic", "P", _IDENTITY)], [np.eye(6)], [1]
+    two_folds = _two_folds()
+    generic = np.array([1.0, 1.13, 1.31, 0.07, 0.11, 0.17])  # a metric of no symmetry
+    for rotations in _rotation_groups(two_folds):
+        projection = _projection(rotations)
+        average = _matrices((projection @ generic)[None])[0]
+        symmetries = np.isclose(two_folds.transpose(0, 2, 1) @ average @ two_folds, average).all((1, 2)).sum()
+        if symmetries > sum(_order(r) == 2 for r in rotations):
+            continue  # 32 of a hexagonal lattice: its metric always has 622
+        system = _SYSTEMS[len(rotations)]
+        groups.append(_Group(system, *_centring(system, _axes(rotations))))
+        projections.append(projection)
+        orders.append(len(rotations))
+    return groups, np.array(projections), np.array(orders)
+
+
+def _matrices(six: Floats) -> Floats:
+    """Symmetric matrices `(K, 3, 3)` of their six numbers `(K, 6)`."""
+    return six[:, [0, 5, 4, 5, 1, 3, 4, 3, 2]].reshape(-1, 3, 3)
+
+
+def _projection(rotations: Integers) -> Floats:
+    """The matrix `(6, 6)` that averages the six numbers of a metric over rotations `(n, 3, 3)`."""
+    units = _matrices(np.eye(6))
+    averages = np.einsum("nji,kjl,nlm->kim", rotations, units, rotations) / len(rotations)
+    return np.array([averages[:, i, j] for i, j in _PAIRS])
+
+
+def _two_folds() -> Integers:
+    """The 81 matrices `(81, 3, 3)` with elements -1, 0 and 1 that are rotations by 180°."""
+    matrices = np.array(list(itertools.product((-1, 0, 1), repeat=9))).reshape(-1, 3, 3)
+    self_inverse = (matrices @ matrices == _IDENTITY).all((1, 2))
+    return np.asarray(matrices[self_inverse & (matrices.trace(axis1=1, axis2=2) == -1)])
+
+
+def _rotation_groups(two_folds: Integers) -> list[Integers]:
+    """The groups `(n, 3, 3)` of 2 to 24 rotations that two-fold ones generate, all with elements -1, 0 and 1."""
+    found: dict[frozenset[bytes], Integers] = {}
+
+    def add(*generators: Integers) -> None:
+        group = _closure(generators)
+        if group is not None:
+            found.setdefault(frozenset(rotation.tobytes() for rotation in group), group)
+
+    for rotation in two_folds:
+        add(rotation)
+    inside = (np.abs(two_folds[:, None] @ two_folds) <= 1).all((2, 3))  # the others need not be tried
+    for i, j in np.argwhere(np.triu(inside, 1)):
+        add(two_folds[i], two_folds[j])
+    fourfold = [(names, group) for names, group in found.items() if len(group) == 8]
+    for (names, group), (others, other) in itertools.combinations(fourfold, 2):
+        if len(names & others) == 4:  # two axes of a cube share the rotations by 180° about all three
+            add(*group, *other)
+    return list(found.values())
+
+
+def _closure(generators: tuple[Integers, ...]) -> Integers | None:
+    """The group `(n, 3, 3)` of these rotations; nothing if some element would be beyond -1 to 1."""
+    known, new = {_IDENTITY.tobytes(): _IDENTITY}, [_IDENTITY]
+    while new:
+        last = new.pop()
+        for generator in generators:
+            product = last @ generator
+            if np.abs(product).max() > 1 or len(known) > 24:
+                return None
+            if product.tobytes() not in known:
+                known[product.tobytes()] = product
+                new.append(product)
+    return np.stack(list(known.values()))
+
+
+def _order(rotation: Integers) -> int:
+    """1, 2, 3, 4 or 6, told by the trace."""
+    return {3: 1, -1: 2, 0: 3, 1: 4, 2: 6}[int(np.trace(rotation))]
+
+
+def _axis(rotation: Integers) -> Integers:
+    """The shortest lattice vector along the axis of a rotation."""
+    along = sum(np.linalg.matrix_power(rotation, n) for n in range(_order(rotation)))
+    column = np.asarray(along)[:, np.abs(along).sum(0).argmax()]
+    return np.asarray(column // np.gcd.reduce(column))
+
+
+def _axes(rotations: Integers) -> Integers:
+    """Conventional axes by columns, of the smallest cell that has them along the symmetry."""
+    of = {n: [r for r in rotations if _order(r) == n] for n in (2, 3, 4)}
+    if len(rotations) == 2:
+        return _plane(of[2][0])
+    if len(rotations) in (6, 8, 12):
+        turn = (of[3] or of[4])[0]
+        c = _axis(turn)
+    else:
+        about = [r @ r for r in of[4]] or of[2]  # cubic axes are the four-fold ones
+        return np.stack([_axis(r) for r in np.unique(about, axis=0)], axis=1)
+    sets = [np.stack([_axis(r), turn @ _axis(r), c], axis=1) for r in of[2] if not (r @ c == c).all()]
+    return min(sets, key=lambda axes: abs(round(np.linalg.det(axes))))
+
+
+def _plane(two_fold: Integers) -> Integers:
+    """A basis of the lattice plane across a two-fold axis, the axis between its two vectors."""
+    vectors = [np.array(v) for v in itertools.product((0, 1, -1, 2, -2), repeat=3)]
+    across = [v for v in vectors if v.any() and (two_fold @ v == -v).all()]
+    a, c = next((a, c) for a, c in itertools.combinations(across, 2) if np.gcd.reduce(np.cross(a, c)) == 1)
+    return np.stack([a, _axis(two_fold), c], axis=1)
+
+
+def _centring(system: str, axes: Integers) -> tuple[str, Integers]:
+    """The letter of the lattice for these axes, and the axes in the order and sense that go with it."""
+    points = abs(round(np.linalg.det(axes)))
+    if points == 3:  # obverse, or turned to be so
+        turned = axes * np.array([-1, -1, 1])
+        return "R", axes if not (axes @ np.array([2, 1, 1]) % 3).any() else turned
+    if points != 2 or system == "monoclinic":
+        return {1: "P", 2: "C", 4: "F"}[points], axes
+    for a, b, c in ((0, 1, 2), (1, 2, 0), (2, 0, 1)):
+        if not ((axes[:, a] + axes[:, b]) % 2).any():
+            return "C", axes[:, [a, b, c]]
+    return "I", axes
