@@ -212,7 +212,7 @@ def powder(command: Callable[[], None]) -> None:
 
     vitreous powder plot measured.xrdml quartz.xy --out both.png
 
-    To find unit cells: vitreous train powder-best --system trigonal --out RUN, then vitreous predict RUN measured.xrdml
+    To find unit cells: vitreous index measured.xrdml
     """
     command()
 
@@ -225,6 +225,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "sweep": sweep,
     "models": models,
     "summary": summary,
+    "index": powder_cli.index,
     "powder": powder,
     "demo": demo,
 }

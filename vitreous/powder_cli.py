@@ -104,3 +104,36 @@ def plot(
     from vitreous.powder import commands
 
     commands.plot(files, out, anode, wavelength, axis)
+
+
+def index(
+    files: Annotated[tuple[Path, ...], Positional, arg(metavar="FILE...")],
+    *,
+    anode: str | None = None,
+    wavelength: float | None = None,
+    peaks: bool = False,
+    system: Annotated[tuple[str, ...], arg(metavar="SYSTEM...")] = (),
+    most: int = 5,
+    figure: Path | None = None,
+    json: bool = False,
+) -> None:
+    """Find the unit cell of powder patterns.
+
+    Files are measured patterns of any usual format, or folders of them. Every crystal system is searched; the best
+    cell is refined on the whole pattern.
+
+    Args:
+        files: patterns, or folders of patterns.
+        anode: of the X-ray tube, e.g. Cu, in place of what the files say.
+        wavelength: ångström, in place of what the files say.
+        peaks: the files are lists of lines: 2θ in degrees, and intensity if known, one a row.
+        system: search these only: cubic, hexagonal (and trigonal), tetragonal, orthorhombic, monoclinic, triclinic.
+        most: cells to show.
+        figure: draw the fit here, for one pattern: .png, .pdf or .svg.
+        json: print JSON in place of a table.
+    """
+    from vitreous.powder import indexing
+    from vitreous.powder.index import LATTICES
+
+    wanted = indexing.Wanted(anode, wavelength, peaks, system or tuple(LATTICES), most)
+    indexing.index_files(files, wanted, figure, json)

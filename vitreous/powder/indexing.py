@@ -1,0 +1,186 @@
+"""What the command `index` does, apart from its flags: files in, unit cells out, as a table, JSON and a figure."""
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from rich.progress import track
+from rich.table import Table
+
+from vitreous.errors import InputError
+from vitreous.insight.fit import fit_figure
+from vitreous.insight.pattern import check_format
+from vitreous.powder.cell import NAMES
+from vitreous.powder.files import Pattern, given_radiation, read_pattern, require_wavelength
+from vitreous.powder.index import LATTICES, Solution, index, index_peaks
+from vitreous.powder.refine import Fit, refine
+from vitreous.zoo.show import console
+
+_HEADINGS = ("a (Å)", "b", "c", "α (°)", "β", "γ")
+_TRUSTED = 0.5  # probability from which on the whole pattern is fitted
+
+
+@dataclass(frozen=True)
+class Indexed:
+    """A file, its cells, best first, and the fit of the whole pattern with the best."""
+
+    name: str
+    solutions: list[Solution]
+    fit: Fit | None = None
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """How files are read and searched."""
+
+    anode: str | None = None
+    wavelength: float | None = None
+    peaks: bool = False
+    systems: Sequence[str] = tuple(LATTICES)
+    most: int = 5
+
+
+def index_files(files: Sequence[Path], wanted: Wanted, figure: Path | None, as_json: bool) -> None:
+    """Index every file, and those in every folder; print a table or JSON."""
+    if figure is not None:
+        check_format(figure)
+    paths = [
+        path
+        for file in files
+        for path in (sorted(p for p in file.iterdir() if p.is_file()) if file.is_dir() else [file])
+    ]
+    if figure is not None and len(paths) != 1:
+        raise InputError(f"figure: shows the fit of one pattern, but there are {len(paths)}")
+    found = [
+        index_file(path, wanted)
+        for path in track(paths, "indexing", console=console(), disable=len(paths) == 1 or as_json, transient=True)
+    ]
+    if figure is not None:
+        (one,) = found
+        if one.fit is None:
+            raise InputError(f"{one.name}: there is no cell to draw the fit of")
+        fit_figure(one.fit, figure, one.name)
+    if as_json:
+        print(json.dumps([_record(one) for one in found], indent=1))
+    elif len(found) == 1:
+        _print_solutions(found[0])
+    else:
+        _print_best(found)
+
+
+def index_file(path: Path, wanted: Wanted) -> Indexed:
+    """The cells of one pattern, or of one list of lines, and the fit of the best."""
+    if wanted.peaks:
+        radiation = given_radiation(wanted.wavelength, wanted.anode)
+        if radiation.wavelength is None:
+            raise InputError(
+                f"{path.name}: a list of lines has no wavelength; give --wavelength (ångström) or --anode Cu"
+            )
+        lines = _read_lines(path)
+        heights = lines[:, 1] if lines.shape[1] > 1 else None
+        chosen = {"wavelength": radiation.wavelength, "systems": wanted.systems, "most": wanted.most}
+        return Indexed(path.name, index_peaks(lines[:, 0], heights, **chosen))  # type: ignore[arg-type]
+    pattern = read_pattern(path, wanted.wavelength, wanted.anode)
+    solutions = index(
+        pattern.two_theta, pattern.intensity, wavelength=require_wavelength(pattern), wavelength2=pattern.wavelength2,
+        sigma=pattern.sigma, systems=wanted.systems, most=wanted.most,
+    )  # fmt: skip
+    return Indexed(path.name, solutions, _fitted(pattern, solutions))
+
+
+def _fitted(pattern: Pattern, solutions: list[Solution]) -> Fit | None:
+    """The whole pattern with the best cell, where that is to be trusted."""
+    if not solutions or solutions[0].probability < _TRUSTED:
+        return None
+    best = solutions[0]
+    try:
+        return refine(
+            pattern.two_theta, pattern.intensity, best.conventional, wavelength=require_wavelength(pattern),
+            wavelength2=pattern.wavelength2, ratio=pattern.ratio, sigma=pattern.sigma, zero=best.zero,
+            system="trigonal" if best.centring == "R" else best.system, centring=best.centring,
+        )  # fmt: skip
+    except InputError:
+        return None
+
+
+def _read_lines(path: Path) -> NDArray[np.float64]:
+    """Angles, and intensities where there are any: one line a row."""
+    try:
+        text = path.read_text()
+    except (OSError, UnicodeDecodeError) as fault:
+        reason = getattr(fault, "strerror", None) or "it is not text"
+        raise InputError(f"{path}: cannot be read ({reason})") from None
+    rows = [line.replace(",", " ").replace(";", " ").split() for line in text.splitlines()]
+    rows = [row for row in rows if row and row[0][0] not in "#!"]
+    if not rows:
+        raise InputError(f"{path}: is empty, expected 2θ and intensity, one line a row")
+    try:
+        found = np.array([[float(word) for word in row[:2]] for row in rows])
+    except ValueError:
+        raise InputError(f"{path}: expected numbers, 2θ and intensity, one line a row") from None
+    return found
+
+
+def _record(one: Indexed) -> dict[str, Any]:
+    record: dict[str, Any] = {"file": one.name, "solutions": [asdict(solution) for solution in one.solutions]}
+    if one.fit is not None:
+        fit = one.fit
+        record["refined"] = {
+            "cell": fit.cell, "errors": fit.errors, "zero": fit.zero, "rwp": fit.rwp, "chi2": fit.chi2,
+        }  # fmt: skip
+    return record
+
+
+def _print_solutions(one: Indexed) -> None:
+    if not one.solutions:
+        console().print(f"{one.name}: no cell; the pattern has too few lines, or is amorphous", highlight=False)
+        return
+    table = Table(title=f"{one.name}: unit cells, likeliest first")
+    for heading in ("lattice", *_HEADINGS, "V (Å³)", "M20", "F20", "lines", "zero (°)", "prob."):
+        table.add_column(heading, justify="left" if heading == "lattice" else "right", no_wrap=heading == "lattice")
+    for s in one.solutions:
+        cell = [f"{value:.4f}" for value in s.conventional[:3]] + [f"{value:.2f}" for value in s.conventional[3:]]
+        table.add_row(
+            f"{s.system} {s.centring}", *cell, f"{s.volume:.1f}", f"{s.m20:.1f}", f"{s.f20:.1f}",
+            f"{s.indexed}/{s.lines}", f"{s.zero:.3f}", f"{s.probability:.3f}",
+        )  # fmt: skip
+    console().print(table)
+    if one.fit is not None:
+        text = ", ".join(
+            f"{name} = {with_error(value, error)} {'Å' if name in 'abc' else '°'}"
+            for name, value, error in zip(NAMES, one.fit.cell, one.fit.errors, strict=True)
+            if error > 0
+        )
+        console().print(f"refined on the whole pattern (Rwp {one.fit.rwp:.1%}): {text}", highlight=False)
+
+
+def with_error(value: float, error: float) -> str:
+    """A value with its standard error in the last digits, as crystallographers write it.
+
+    >>> with_error(5.64024, 0.00013), with_error(90.0, 0.0)
+    ('5.64024(13)', '90')
+    """
+    if error <= 0:
+        return f"{value:g}"
+    digits = max(0, 1 - math.floor(math.log10(error)))
+    return f"{value:.{digits}f}({round(error * 10**digits)})"
+
+
+def _print_best(found: Sequence[Indexed]) -> None:
+    table = Table(title="The likeliest cell of each pattern")
+    for heading in ("file", "lattice", *_HEADINGS, "M20", "probability"):
+        table.add_column(heading, justify="left" if heading in ("file", "lattice") else "right")
+    for one in found:
+        if not one.solutions:
+            table.add_row(one.name, "none")
+            continue
+        s = one.solutions[0]
+        values = s.conventional if one.fit is None else one.fit.cell
+        cell = [f"{value:.4f}" for value in values[:3]] + [f"{value:.3f}" for value in values[3:]]
+        table.add_row(one.name, f"{s.system} {s.centring}", *cell, f"{s.m20:.1f}", f"{s.probability:.3f}")
+    console().print(table)
