@@ -250,7 +250,6 @@ def test_a_run_is_not_overwritten(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
-        (lambda run: (run / LAST).unlink(), "has nothing to resume from"),
         (lambda run: (run / LAST).write_bytes((run / LAST).read_bytes()[:-50]), "is damaged; delete it to start again"),
         (lambda run: (run / LAST).write_bytes(b""), "is damaged"),
     ],
@@ -262,6 +261,47 @@ def test_a_damaged_state_is_told_in_one_line(damage: object, message: str, tmp_p
     with pytest.raises(InputError, match=message) as fault:
         train(small(steps=10), tmp_path / "run", resume=True, bar=False)
     assert "\n" not in str(fault.value)
+
+
+def test_a_run_killed_before_its_first_state_begins_again(tmp_path: Path) -> None:
+    train(small(steps=10), tmp_path / "whole", bar=False)
+    train(small(steps=10), tmp_path / "killed", bar=False)
+    (tmp_path / "killed" / LAST).unlink()
+    (tmp_path / "killed" / "result.json").unlink()
+    train(small(steps=10), tmp_path / "killed", resume=True, bar=False)
+    assert same(tmp_path / "whole", tmp_path / "killed")
+
+
+@pytest.mark.parametrize("where", ["_step", "_look", "weights"])
+def test_a_run_stopped_by_the_keyboard_and_resumed_ends_the_same(
+    where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Wherever the interrupt comes: after a step, in an evaluation, or with the averaged weights in place."""
+    from vitreous.train.loop import Loop
+
+    train(small(ema=0.9), tmp_path / "whole", bar=False)
+    real, calls = getattr(Loop, where), 0
+
+    def stopped(self: Loop, *arguments: object) -> object:
+        nonlocal calls
+        calls += 1
+        found = real(self, *arguments)
+        if calls == {"_step": 25, "_look": 3, "weights": 4}[where]:
+            raise KeyboardInterrupt
+        return found
+
+    monkeypatch.setattr(Loop, where, stopped)
+    with pytest.raises(KeyboardInterrupt, match=r"go on with --resume"):
+        train(small(ema=0.9), tmp_path / "parts", bar=False)
+    monkeypatch.setattr(Loop, where, real)
+    train(small(ema=0.9), tmp_path / "parts", resume=True, bar=False)
+    assert same(tmp_path / "whole", tmp_path / "parts")
+
+
+def test_a_training_without_time_still_ends_with_a_model(tmp_path: Path) -> None:
+    result = train(small(minutes=1e-9), tmp_path / "run", bar=False)
+    assert result["steps"] == 1
+    assert load(tmp_path / "run")(spectra(3).x).values is not None
 
 
 def test_a_run_is_resumed_as_it_was_begun(tmp_path: Path) -> None:

@@ -13,8 +13,17 @@ from torch import Tensor
 from vitreous.powder.search import Observed, basis_of, cell_of, reflections
 from vitreous.sim.crystals import random_cells
 
-_SIMPLE = {"cubic": 24, "tetragonal": 24, "hexagonal": 24, "orthorhombic": 20}  # reflections tried for a line
-_FIRST = {"cubic": 6, "tetragonal": 6, "hexagonal": 6, "orthorhombic": 5}  # lines tried
+# Reflections tried for a line, and lines tried.
+_SIMPLE = {"cubic": 24, "tetragonal": 24, "hexagonal": 24, "orthorhombic": 20, "monoclinic": 14}
+_FIRST = {"cubic": 6, "tetragonal": 6, "hexagonal": 6, "orthorhombic": 5, "monoclinic": 6}
+_RENAMED: dict[
+    str, list[tuple[tuple[int, ...], tuple[int, ...]]]
+] = {  # the same cells with their axes named or turned otherwise: places and signs of the basis' numbers
+    "orthorhombic": [(order, (1, 1, 1)) for order in permutations(range(3))],
+    "monoclinic": [(order, (1, 1, 1, sign)) for order in ((0, 1, 2, 3), (2, 1, 0, 3)) for sign in (1, -1)],
+}
+_SHARE = (0.6, 4.0)  # lines that a cell may have for one that was seen
+_ALIKE = {"cubic": 24, "tetragonal": 8, "hexagonal": 12, "orthorhombic": 4, "monoclinic": 2, "triclinic": 1}
 _VOLUME = (10.0, 15_000.0)  # Å³
 _LENGTH = (2.0, 45.0)  # Å
 
@@ -22,27 +31,41 @@ _LENGTH = (2.0, 45.0)  # Å
 def exhaustive(system: str, centring: str, lines: Observed) -> Tensor:
     """All cells `(C, P)` of a system in which its first lines are simple reflections."""
     basis = reflections(system, centring, (4, 4, 4))
-    weight = basis.sum(1) + 0.1 * basis.amax(1)
+    squares = basis[:, : basis.shape[1] - (system == "monoclinic")]  # without the product hl
+    weight = squares.sum(1) + 0.1 * squares.amax(1)
     simple = basis[weight.argsort()][: _SIMPLE[system]]
     parameters = basis.shape[1]
     rows = torch.tensor(list(permutations(range(len(simple)), parameters)))  # (R, P)
-    if system == "orthorhombic":
-        rows = rows[_ordered_axes(simple[rows])]
+    if system in _RENAMED:
+        rows = rows[_first_named(simple[rows], system)]
     matrices = simple[rows]  # (R, P, P)
     solvable = torch.linalg.det(matrices).abs() > 0.5
     inverse = torch.linalg.inv(matrices[solvable])
     found = []
     for chosen in combinations(range(min(_FIRST[system], len(lines.q))), parameters):
-        found.append(inverse @ lines.q[list(chosen)])
-    return _possible(system, torch.cat(found))
+        x = inverse @ lines.q[list(chosen)]
+        found.append(x[_plausible(system, centring, x, lines)] if system == "monoclinic" else x)
+    return _possible(system, torch.cat(found)) if found else simple.new_zeros(0, parameters)
 
 
-def _ordered_axes(matrices: Tensor) -> Tensor:
-    """Which sets of reflections are not those of another with the axes renamed: the one of six that comes first."""
-    digits = torch.tensor([1e4, 1e2, 1.0], dtype=matrices.dtype)
-    powers = torch.tensor([1e12, 1e6, 1.0], dtype=matrices.dtype)
-    keys = torch.stack([(matrices[:, :, list(p)] @ digits) @ powers for p in permutations(range(3))], dim=1)
-    return keys[:, 0] <= keys.amin(1)
+def _first_named(matrices: Tensor, system: str) -> Tensor:
+    """Which sets of reflections `(R, P, P)` are not those of another with the axes renamed: the first of each."""
+    weights = torch.rand(matrices.shape[1:], dtype=matrices.dtype, generator=torch.Generator().manual_seed(1))
+    keys = [
+        ((matrices[:, :, list(order)] * matrices.new_tensor(sign)) * weights).sum((1, 2))
+        for order, sign in _RENAMED[system]
+    ]
+    return keys[0] <= torch.stack(keys).amin(0) + 1e-9
+
+
+def _plausible(system: str, centring: str, x: Tensor, lines: Observed) -> Tensor:
+    """Whether cells have about as many lines as were seen: their volumes say."""
+    a, b, c, e = x.unbind(1)
+    squared = b * (a * c - e.square() / 4)  # of the reciprocal volume
+    extinct = 1 if centring == "P" else 2
+    count = 2 * torch.pi / 3 * lines.q[-1] ** 1.5 / squared.clamp(min=1e-12).sqrt() / (_ALIKE[system] * extinct)
+    share = count / len(lines.q)
+    return (squared > 0) & (a > 0) & (b > 0) & (c > 0) & (share > _SHARE[0]) & (share < _SHARE[1])
 
 
 def sampled(system: str, centring: str, lines: Observed, count: int, seen: tuple[float, float] = (0.9, 2.5)) -> Tensor:

@@ -20,12 +20,13 @@ from vitreous.powder.search import Observed, basis_of, cell_of, evidence, merit,
 LATTICES = {
     "cubic": "PIF", "hexagonal": "PR", "tetragonal": "PI", "orthorhombic": "PCIF", "monoclinic": "PC", "triclinic": "P",
 }  # fmt: skip
-_SAMPLED = {"orthorhombic": 4_000, "monoclinic": 20_000, "triclinic": 40_000}
+_SAMPLED = {"orthorhombic": 4_000, "monoclinic": 40_000, "triclinic": 40_000}
 _LINES = 20  # lines that decide
 _FEWEST = 4  # lines below which nothing can be said
-_COARSE = 10  # lines by which candidates are first scored
+_COARSE = {"monoclinic": 14}  # lines by which candidates are first scored,
+_USUALLY = 10  # or this many
 _SIMPLE, _ALL = 150, 500  # reflections, the lowest ones, at first and in the end
-_PROMISING, _REFINED, _KEPT = 4_000, 300, 5  # candidates of a lattice after each stage
+_PROMISING, _REFINED, _KEPT = 6_000, 300, 5  # candidates of a lattice after each stage
 _SLOW = ("monoclinic", "triclinic")  # searched only where the others leave a doubt
 _LONGEST = 30.0  # Å, axes of cells related to those found
 _HIGHEST = 24  # index of a reflection
@@ -147,22 +148,25 @@ class _Candidate:
 
 def _search(system: str, centring: str, lines: Observed) -> list[_Candidate]:
     """The best cells of a lattice: candidates, scored by few lines, refined, and scored by all."""
-    parts = [] if system in ("monoclinic", "triclinic") else [exhaustive(system, centring, lines)]
+    parts = [] if system == "triclinic" else [exhaustive(system, centring, lines)]
     if system in _SAMPLED:
         parts.append(sampled(system, centring, lines, _SAMPLED[system]))
-    x = torch.cat(parts)
-    if not len(x):
+    parts = [part for part in parts if len(part)]
+    if not parts:
         return []
-    basis = _nearby(system, centring, x, lines)
-    few = lines.first(_COARSE)
+    basis = _nearby(system, centring, torch.cat(parts), lines)
+    coarse = _COARSE.get(system, _USUALLY)
+    few = lines.first(coarse)
     single = Observed(few.q.float(), few.sigma.float(), few.slope.float())
     simple = basis[:_SIMPLE].float()
-    scores = torch.cat([merit(single, simple, part).merit for part in x.float().split(8192)])
-    x = x[scores.topk(min(_PROMISING, len(x))).indices]
-    x, shift = refine(few, basis[:_SIMPLE], x, rounds=5, start=7)
-    scores = _evidence(system, lines.first(_COARSE + 4), basis[:_SIMPLE], x, shift)
+    promising = []  # of each way to come by them, or one would crowd out the other
+    for part in parts:
+        scores = torch.cat([merit(single, simple, some).merit for some in part.float().split(8192)])
+        promising.append(part[scores.topk(min(_PROMISING, len(part))).indices])
+    x, shift = refine(few, basis[:_SIMPLE], torch.cat(promising), rounds=5, start=7)
+    scores = _evidence(system, lines.first(coarse + 4), basis[:_SIMPLE], x, shift)
     x = x[scores.topk(min(_REFINED, len(x))).indices]
-    x, shift = refine(lines, basis, x, rounds=8, start=_COARSE)
+    x, shift = refine(lines, basis, x, rounds=8, start=coarse)
     scores = _evidence(system, lines, basis, x, shift)
     best = scores.topk(min(8 * _KEPT, len(x))).indices
     best = best[scores[best] > -1e8]

@@ -363,8 +363,9 @@ class _Fit:
         # A line wider than the others is several: where each stands is known no better than how far they are apart.
         apart = width * np.sqrt(np.expm1(2 * np.maximum(self.extra - _SPREAD, 0))) / 2.3548
         axial = _ASYMMETRY * self._reach() / 3
-        position = np.sqrt(position**2 + (0.5 * apart) ** 2 + axial**2)
+        position = np.sqrt(position**2 + (0.5 * apart) ** 2)
         sure = (self.area > _SURE * area) & (position < _BLUR * width)
+        position = np.sqrt(position**2 + axial**2)  # which blurs no line, but is not known better
         sure &= self.area * _BELL / width > _FAINT * strongest
         sure &= ~self._in_tails(self.at, self.area, _TAIL) & ~self._on_shoulders()
         sure &= ~_rows(self.at, self.area * _BELL / width < _WEAK * strongest, _ROW * width)

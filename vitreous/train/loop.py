@@ -91,7 +91,7 @@ class Loop:
             state.put(unwrap(self.model), tensors, "average/")
             self.average = self._floats(copy=True)
         state.scatter(tensors, about["numbers"], unwrap(self.model), self._plain())
-        self.done, self.stale, self._before = about["done"], about["stale"], about["seconds"]
+        self.done, self.stale, self._before = about["done"], about["stale"], about.get("seconds", 0.0)
         self.best = math.inf if about["best"] is None else about["best"]
 
     def fit(self, improved: Callable[[dict[str, Any]], None]) -> None:
@@ -99,28 +99,24 @@ class Loop:
         config = self.config
         self.run.train()
         try:
-            while self._time() < config.steps and not (config.patience and self.stale >= config.patience):
+            while self._left() and not (config.patience and self.stale >= config.patience):
                 self._step(self.done)
                 self.done += 1
                 if self.done % config.evaluate_every == 0 or self.done == config.steps:
                     self._look(improved)
             if self.done % config.evaluate_every and self.done < config.steps:
                 self._look(improved)  # the time is up between two evaluations
-        except KeyboardInterrupt:
-            if self.accelerator.num_processes == 1:
-                self._check_finite()
-                self._save()
-            raise KeyboardInterrupt(f"stopped after step {self.done} of {config.steps}; go on with --resume") from None
+        except KeyboardInterrupt:  # nothing is saved here: a step may be half done, and the last state is whole
+            raise KeyboardInterrupt(f"stopped in step {self.done + 1} of {config.steps}; go on with --resume") from None
 
-    def _time(self) -> float:
-        """How far the training is, in steps: as many as are done, or more where the time is short."""
-        if not self.config.minutes:
-            return self.done
-        used = torch.tensor(self._seconds() / 60 / self.config.minutes, device=self.accelerator.device)
-        if self.accelerator.num_processes > 1:
-            used = broadcast(used)  # every process must stop at the same step
-        self.reached = max(self.done, float(used) * self.config.steps)
-        return self.reached
+    def _left(self) -> bool:
+        """Whether there is a step to do; `reached` is how far the training is, or further where the time is short."""
+        if self.config.minutes:
+            used = self._seconds() / 60 / self.config.minutes
+            if self.accelerator.num_processes > 1:  # every process must stop at the same step
+                used = float(broadcast(torch.tensor(used, device=self.accelerator.device)))
+            self.reached = used * self.config.steps
+        return self.done == 0 or max(self.done, self.reached) < self.config.steps
 
     def _seconds(self) -> float:
         return self._before + time.monotonic() - self._started
@@ -213,9 +209,9 @@ class Loop:
             return
         live, kept = self._floats(), self._floats(copy=True)
         with torch.no_grad():
-            for name, value in live.items():
-                value.copy_(self.average[name])
             try:
+                for name, value in live.items():
+                    value.copy_(self.average[name])
                 yield
             finally:
                 for name, value in live.items():

@@ -90,7 +90,8 @@ class Predictor:
         if coverage is None:
             return Prediction(targets=self.task.targets, values=values.numpy())
         half = self.task.half_width(out, coverage)
-        lower, upper = (values - half).numpy(), (values + half).numpy()
+        least = values.new_tensor([0.0 if target.log else -np.inf for target in self.task.targets])
+        lower, upper = torch.maximum(values - half, least).numpy(), (values + half).numpy()
         return Prediction((), None, self.task.targets, values.numpy(), lower, upper, coverage)
 
     def score(self, x: ArrayLike, y: NDArray[Any]) -> dict[str, float]:

@@ -120,9 +120,9 @@ def train(
     if resume and (folder / RESULT).is_file():
         found: dict[str, Any] = json.loads((folder / RESULT).read_text())
         return found
-    resume = resume and ((folder / CONFIG).exists() or (folder / state.LAST).exists())  # else there is all to do
     if not resume and (folder / CONFIG).exists():
         raise InputError(f"{folder}: holds a run already; go on with --resume, or choose another --out")
+    resume = resume and (folder / state.LAST).exists()  # a run that was killed before its first state begins again
     e.augment.check(len(e.source.axes))
     parts = split(e.source, e.validation, e.test, config.seed)
     task = task_for(e.source, parts.train, e.loss, e.label_smoothing, e.hypotheses)

@@ -34,7 +34,8 @@ class Classification:
 
     def encode(self, y: NDArray[Any] | Tensor) -> Tensor:
         """Class numbers `(n,)` to probabilities `(n, classes)`."""
-        return F.one_hot(torch.as_tensor(y).long(), len(self.classes)).float()
+        labels = y if isinstance(y, Tensor) else torch.from_numpy(np.array(y, np.int64))
+        return F.one_hot(labels.long(), len(self.classes)).float()
 
     def loss(self, out: Tensor, y: Tensor) -> Tensor:
         """Cross-entropy with the probabilities `y`."""
@@ -66,7 +67,10 @@ class Classification:
 
 def _mape(out: Tensor, y: Tensor, task: "Regression") -> Tensor:
     """Mean of |error / truth|, in physical units; truths below a thousandth of the spread count as that."""
-    truth, scale = task.decode(y), y.new_tensor(task.scale)
+    truth, scale = (
+        task.decode(y),
+        y.new_tensor([0.0 if t.log else s for t, s in zip(task.targets, task.scale, strict=True)]),
+    )
     return ((task.physical(out) - truth).abs() / truth.abs().clamp(min=1e-3 * scale)).mean()
 
 
@@ -115,16 +119,17 @@ class Regression:
 
     def encode(self, y: NDArray[Any] | Tensor) -> Tensor:
         """Physical targets `(n, K)` to standardised ones."""
-        values = torch.as_tensor(y).double()
+        values = (y if isinstance(y, Tensor) else torch.from_numpy(np.array(y, np.float64))).double()
         log = torch.tensor([target.log for target in self.targets], device=values.device)
         values = torch.where(log, values.clamp(min=1e-300).log(), values)
-        return ((values - values.new_tensor(self.mean)) / values.new_tensor(self.scale)).float()
+        scale = values.new_tensor(self.scale)
+        return torch.where(scale <= _NOTHING, 0.0, (values - values.new_tensor(self.mean)) / scale).float()
 
     def decode(self, values: Tensor) -> Tensor:
         """Standardised targets `(n, K)` to physical values `(n, K)`."""
         found = values * values.new_tensor(self.scale) + values.new_tensor(self.mean)
         log = torch.tensor([target.log for target in self.targets], device=values.device)
-        return torch.where(log, found.clamp(max=80).exp(), found)
+        return torch.where(log, found.clamp(-80, 80).exp(), found)
 
     def point(self, out: Tensor) -> Tensor:
         """The standardised answer `(n, K)` in raw outputs."""
@@ -305,7 +310,8 @@ def task_for(
         return Classification(source.classes, label_smoothing)
     y = np.asarray(source.y[rows], dtype=np.float64)
     y = np.where([target.log for target in source.targets], np.log(np.maximum(y, 1e-300)), y)
+    mean = np.where(np.ptp(y, axis=0) == 0, y[0], y.mean(axis=0))
     scale = np.where(np.ptp(y, axis=0) == 0, 1.0, y.std(axis=0))
     scale = np.where(np.ptp(source.y, axis=0) == 0, _NOTHING, scale)
-    known = source.targets, tuple(y.mean(axis=0).tolist()), tuple(scale.tolist()), loss or "mse"
+    known = source.targets, tuple(mean.tolist()), tuple(scale.tolist()), loss or "mse"
     return Mixture(*known, hypotheses=hypotheses) if hypotheses else Regression(*known)
