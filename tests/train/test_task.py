@@ -8,7 +8,10 @@ import sklearn.metrics
 import torch
 
 from vitreous.data import Axis, Source, Target
+from vitreous.data.scale import Scaling
 from vitreous.errors import InputError
+from vitreous.nn import ViT, ViTConfig
+from vitreous.train.predictor import Predictor
 from vitreous.train.task import LOSSES, Classification, Regression, task_for, task_from_dict
 
 TARGETS = (Target("a", "Å"), Target("angle", "°"))
@@ -120,3 +123,28 @@ def test_labels_decide_the_task() -> None:
         task_for(Source("n", x, None, (Axis(),), ("i",)), rows)
     with pytest.raises(InputError, match="loss: unknown choice 'hinge'; expected one of: l1, mse"):
         task_for(quantities, rows, "hinge")
+
+
+def test_a_constant_target_is_nothing_to_learn() -> None:
+    """0.1 is not a sum of halves: the mean of many is not quite 0.1, and must not be taken for a spread."""
+    y = np.column_stack([np.arange(999.0), np.full(999, 0.1)])
+    source = Source(
+        "two", np.zeros((999, 1, 4)), y, (Axis(),), ("i",), (), (Target("x"), Target("same", log=True)), constant=True
+    )
+    task = task_for(source, np.arange(999))
+    encoded = task.encode(y)
+    assert (encoded[:, 1] == 0).all()
+    assert encoded.abs().max() < 2
+    np.testing.assert_allclose(task.decode(encoded).numpy(), y, rtol=1e-5, atol=1e-4)
+
+
+def test_the_interval_of_a_positive_quantity_is_positive() -> None:
+    task = Regression((Target("length", "Å", log=True),), (0.0,), (1.5,), scores=(tuple(np.linspace(0.1, 3, 50)),))
+    model = ViT(ViTConfig(input=(1, 8), patch=(4,), out=1, dim=8, depth=1, heads=1))
+    answer = Predictor(model, task, Scaling(), (Axis(),), ("i",))(
+        np.random.default_rng(0).normal(size=(20, 8)).astype(np.float32), 0.9
+    )
+    assert answer.lower is not None
+    assert answer.values is not None
+    assert (answer.lower >= 0).all()
+    assert (answer.lower < answer.values).all()
