@@ -14,13 +14,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from vitreous.errors import InputError
+from vitreous.powder.cell import PAIRS
 from vitreous.powder.lattice import Floats, Integers, metrics, parameters, reduction
 
 _SYSTEMS = {  # by the number of rotations of the holohedry
     1: "triclinic", 2: "monoclinic", 4: "orthorhombic", 6: "trigonal", 8: "tetragonal", 12: "hexagonal", 24: "cubic"
 }  # fmt: skip
 _IDENTITY = np.eye(3, dtype=np.int64)
-_PAIRS = ((0, 0), (1, 1), (2, 2), (1, 2), (0, 2), (0, 1))
 _STANDARD_ERRORS = 3.0  # how many of them a parameter may move
 
 
@@ -66,7 +66,7 @@ def _standard(cell: ArrayLike, tolerance: float, errors: ArrayLike | None, first
     cells, transformations = reduction(given[None])
     groups, projections, orders = _table()
     metric = metrics(cells)[0]
-    averages = _matrices(projections @ np.array([metric[pair] for pair in _PAIRS]))  # (K, 3, 3)
+    averages = _matrices(projections @ np.array([metric[pair] for pair in PAIRS]))  # (K, 3, 3)
     strains = _strains(metric, averages)
     good = strains <= max(tolerance, 1e-9)
     if errors is not None:
@@ -189,7 +189,7 @@ def _projection(rotations: Integers) -> Floats:
     """The matrix `(6, 6)` that averages the six numbers of a metric over rotations `(n, 3, 3)`."""
     units = _matrices(np.eye(6))
     averages = np.einsum("nji,kjl,nlm->kim", rotations, units, rotations) / len(rotations)
-    return np.array([averages[:, i, j] for i, j in _PAIRS])
+    return np.array([averages[:, i, j] for i, j in PAIRS])
 
 
 def _two_folds() -> Integers:

@@ -16,14 +16,12 @@ from vitreous.sim.crystals import random_cells
 # Reflections tried for a line, and lines tried.
 _SIMPLE = {"cubic": 24, "tetragonal": 24, "hexagonal": 24, "orthorhombic": 20, "monoclinic": 14}
 _FIRST = {"cubic": 6, "tetragonal": 6, "hexagonal": 6, "orthorhombic": 5, "monoclinic": 6}
-_RENAMED: dict[
-    str, list[tuple[tuple[int, ...], tuple[int, ...]]]
-] = {  # the same cells with their axes named or turned otherwise: places and signs of the basis' numbers
+# The same cells with their axes named or turned otherwise: places and signs of the basis' numbers.
+_RENAMED: dict[str, list[tuple[tuple[int, ...], tuple[int, ...]]]] = {
     "orthorhombic": [(order, (1, 1, 1)) for order in permutations(range(3))],
     "monoclinic": [(order, (1, 1, 1, sign)) for order in ((0, 1, 2, 3), (2, 1, 0, 3)) for sign in (1, -1)],
 }
 _SHARE = (0.6, 4.0)  # lines that a cell may have for one that was seen
-_ALIKE = {"cubic": 24, "tetragonal": 8, "hexagonal": 12, "orthorhombic": 4, "monoclinic": 2, "triclinic": 1}
 _VOLUME = (10.0, 15_000.0)  # Å³
 _LENGTH = (2.0, 45.0)  # Å
 
@@ -44,7 +42,7 @@ def exhaustive(system: str, centring: str, lines: Observed) -> Tensor:
     found = []
     for chosen in combinations(range(min(_FIRST[system], len(lines.q))), parameters):
         x = inverse @ lines.q[list(chosen)]
-        found.append(x[_plausible(system, centring, x, lines)] if system == "monoclinic" else x)
+        found.append(x[_plausible(centring, x, lines)] if system == "monoclinic" else x)
     return _possible(system, torch.cat(found)) if found else simple.new_zeros(0, parameters)
 
 
@@ -58,12 +56,12 @@ def _first_named(matrices: Tensor, system: str) -> Tensor:
     return keys[0] <= torch.stack(keys).amin(0) + 1e-9
 
 
-def _plausible(system: str, centring: str, x: Tensor, lines: Observed) -> Tensor:
-    """Whether cells have about as many lines as were seen: their volumes say."""
+def _plausible(centring: str, x: Tensor, lines: Observed) -> Tensor:
+    """Whether monoclinic cells have about as many lines as were seen: their volumes say."""
     a, b, c, e = x.unbind(1)
     squared = b * (a * c - e.square() / 4)  # of the reciprocal volume
-    extinct = 1 if centring == "P" else 2
-    count = 2 * torch.pi / 3 * lines.q[-1] ** 1.5 / squared.clamp(min=1e-12).sqrt() / (_ALIKE[system] * extinct)
+    alike = 2 if centring == "P" else 4  # of half the sphere: coinciding or extinct
+    count = 2 * torch.pi / 3 * lines.q[-1] ** 1.5 / squared.clamp(min=1e-12).sqrt() / alike
     share = count / len(lines.q)
     return (squared > 0) & (a > 0) & (b > 0) & (c > 0) & (share > _SHARE[0]) & (share < _SHARE[1])
 
@@ -79,15 +77,6 @@ def sampled(system: str, centring: str, lines: Observed, count: int, seen: tuple
     for part in torch.arange(count).split(4096):  # Q of the line that is to be the last
         at[part] = (x[part] @ basis.T).sort(dim=1).values.gather(1, want[part, None])[:, 0]
     return _possible(system, x * (lines.q[-1] / at)[:, None])
-
-
-def around(system: str, cells: Tensor, lengths: float, angles: float, count: int) -> Tensor:
-    """Cells `(C, P)` about the given ones `(n, 6)`, `count` of each, with deviations relative and in degrees."""
-    deviation = torch.randn(len(cells), count, 6, dtype=torch.float64)
-    deviation[:, 0] = 0
-    scale = torch.exp(lengths * deviation[..., :3])
-    moved = torch.cat([cells[:, None, :3] * scale, cells[:, None, 3:] + angles * deviation[..., 3:]], dim=2)
-    return _possible(system, basis_of(system, moved.flatten(0, 1)))
 
 
 def _possible(system: str, x: Tensor) -> Tensor:

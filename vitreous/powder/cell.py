@@ -5,7 +5,9 @@ Tensors are batches `(B, 6)`, on any device.
 
 from collections.abc import Sequence
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from vitreous.data.source import Target
@@ -22,6 +24,38 @@ _FREE: dict[str, tuple[str, ...]] = {
     "hexagonal": ("a", "c"),
     "cubic": ("a",),
 }
+
+PAIRS = ((0, 0), (1, 1), (2, 2), (1, 2), (0, 2), (0, 1))
+"""The six elements of a metric."""
+FORMS: dict[str, tuple[tuple[float, ...], ...]] = {
+    "triclinic": tuple(tuple(float(i == j) for j in range(6)) for i in range(6)),
+    "monoclinic": ((1, 0, 0, 0, 0, 0), (0, 1, 0, 0, 0, 0), (0, 0, 1, 0, 0, 0), (0, 0, 0, 0, 1, 0)),
+    "orthorhombic": ((1, 0, 0, 0, 0, 0), (0, 1, 0, 0, 0, 0), (0, 0, 1, 0, 0, 0)),
+    "tetragonal": ((1, 1, 0, 0, 0, 0), (0, 0, 1, 0, 0, 0)),
+    "trigonal": ((1, 1, 0, 0, 0, 0.5), (0, 0, 1, 0, 0, 0)),
+    "hexagonal": ((1, 1, 0, 0, 0, 0.5), (0, 0, 1, 0, 0, 0)),
+    "cubic": ((1, 1, 1, 0, 0, 0),),
+}
+"""The free numbers of each system's reciprocal metric: rows of factors for its elements in the order of `PAIRS`."""
+CENTRINGS: dict[str, tuple[tuple[tuple[int, int, int], int], ...]] = {
+    "P": (),
+    "A": (((0, 1, 1), 2),),
+    "B": (((1, 0, 1), 2),),
+    "C": (((1, 1, 0), 2),),
+    "I": (((1, 1, 1), 2),),
+    "F": (((0, 1, 1), 2), ((1, 0, 1), 2)),
+    "R": (((-1, 1, 1), 3),),
+}
+"""Which reflections each centring leaves: sums of indices that a number divides; R in the obverse setting."""
+
+
+def shown(hkl: NDArray[np.int64], centring: str) -> NDArray[np.bool_]:
+    """Whether a centring leaves reflections `(n, 3)`."""
+    check_choice("centring", centring, CENTRINGS)
+    found = np.ones(len(hkl), dtype=bool)
+    for factors, divisor in CENTRINGS[centring]:
+        found &= (hkl @ np.array(factors)) % divisor == 0
+    return found
 
 
 def targets(system: str) -> tuple[Target, ...]:
@@ -84,6 +118,18 @@ def reciprocal(cell: Tensor) -> Tensor:
     """The reciprocal metric `(B, 3, 3)` in 1/Å²: 1/d² = h G* h."""
     inverse: Tensor = torch.linalg.inv(metric(cell.double()))
     return inverse.to(cell.dtype)
+
+
+def quadratic(inverse: Tensor) -> Tensor:
+    """Reciprocal metrics `(B, 3, 3)` as factors of h², k², l², kl, hl and hk in 1/d², `(B, 6)`."""
+    return torch.stack([inverse[:, i, j] * (1 if i == j else 2) for i, j in PAIRS], dim=1)
+
+
+def of_metric(metric: Tensor) -> Tensor:
+    """Cells `(B, 6)` from metric tensors `(B, 3, 3)`; NaN where there is none."""
+    lengths = metric.diagonal(dim1=1, dim2=2).sqrt()
+    cosines = [metric[:, i, j] / (lengths[:, i] * lengths[:, j]) for i, j in PAIRS[3:]]
+    return torch.cat([lengths, torch.rad2deg(torch.arccos(torch.stack(cosines, dim=1).clamp(-1, 1)))], dim=1)
 
 
 def is_reduced(cell: Tensor, slack: float = 1e-5) -> Tensor:

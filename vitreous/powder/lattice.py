@@ -47,9 +47,8 @@ def metrics(cells: ArrayLike) -> Floats:
 
 def parameters(metric: Floats) -> Floats:
     """Cells `(B, 6)` from metric tensors `(B, 3, 3)`."""
-    lengths = np.sqrt(metric[:, [0, 1, 2], [0, 1, 2]])
-    cosines = metric[:, [1, 0, 0], [2, 2, 1]] / (lengths[:, [1, 0, 0]] * lengths[:, [2, 2, 1]])
-    return np.concatenate([lengths, np.degrees(np.arccos(cosines.clip(-1, 1)))], axis=1)
+    found: Floats = unit_cell.of_metric(torch.from_numpy(metric)).numpy()
+    return found
 
 
 def volumes(cells: ArrayLike) -> Floats:

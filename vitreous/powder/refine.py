@@ -15,35 +15,15 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from vitreous.errors import InputError, check_choice
-from vitreous.powder.cell import NAMES, check_cell, full, metric, targets
+from vitreous.powder.cell import CENTRINGS, FORMS, NAMES, PAIRS, check_cell, full, metric, shown, targets
+from vitreous.powder.lattice import parameters
 from vitreous.powder.profile import START, Array, Beam, Data, Problem, Shape, State
 
 __all__ = ["CENTRINGS", "Fit", "refine"]
 
-# Which reflections of each centring are present; R in the obverse setting.
-CENTRINGS: dict[str, tuple[tuple[tuple[int, int, int], int], ...]] = {
-    "P": (),
-    "A": (((0, 1, 1), 2),),
-    "B": (((1, 0, 1), 2),),
-    "C": (((1, 1, 0), 2),),
-    "I": (((1, 1, 1), 2),),
-    "F": (((0, 1, 1), 2), ((1, 0, 1), 2)),
-    "R": (((-1, 1, 1), 3),),
-}
-# The free numbers of the reciprocal metric: rows of factors for its elements 11, 22, 33, 23, 13, 12.
-_FORMS: dict[str, tuple[tuple[float, ...], ...]] = {
-    "triclinic": tuple(tuple(float(i == j) for j in range(6)) for i in range(6)),
-    "monoclinic": ((1, 0, 0, 0, 0, 0), (0, 1, 0, 0, 0, 0), (0, 0, 1, 0, 0, 0), (0, 0, 0, 0, 1, 0)),
-    "orthorhombic": ((1, 0, 0, 0, 0, 0), (0, 1, 0, 0, 0, 0), (0, 0, 1, 0, 0, 0)),
-    "tetragonal": ((1, 1, 0, 0, 0, 0), (0, 0, 1, 0, 0, 0)),
-    "trigonal": ((1, 1, 0, 0, 0, 0.5), (0, 0, 1, 0, 0, 0)),
-    "hexagonal": ((1, 1, 0, 0, 0, 0.5), (0, 0, 1, 0, 0, 0)),
-    "cubic": ((1, 1, 1, 0, 0, 0),),
-}
 _ORDER = {  # half the symmetry operations of each lattice
     "triclinic": 1, "monoclinic": 2, "orthorhombic": 4, "tetragonal": 8, "trigonal": 12, "hexagonal": 12, "cubic": 24
 }  # fmt: skip
-_PAIRS = ((0, 0), (1, 1), (2, 2), (1, 2), (0, 2), (0, 1))
 _SHIFTS = (0.03, 0.02)  # degrees: how large zero shift and displacement are expected to be
 _EXPECTED = Shape(math.inf, 0.4, 0.4, math.inf, 0.3, 0.01, 0.2)  # the same for the shape's numbers
 _UNSURE = 0.005  # of the reciprocal metric: how far off the first cell may be
@@ -131,7 +111,7 @@ def refine(
         limit: first and last 2θ to use, degrees.
         most: reflections that are fitted: the range ends where there are more.
     """
-    check_choice("system", system, _FORMS)
+    check_choice("system", system, FORMS)
     check_choice("centring", centring, CENTRINGS)
     check_cell(list(cell))
     for name, value in (("wavelength", wavelength), ("wavelength2", wavelength2)):
@@ -222,8 +202,8 @@ def _lattice(cell: Sequence[float], system: str) -> _Lattice:
     if any(abs(found / wanted - 1) > _TIED for found, wanted in zip(cell, exact[0].tolist(), strict=True)):
         raise InputError(f"cell: found {' '.join(f'{value:g}' for value in cell)}, which is not {system}")
     inverse = np.linalg.inv(metric(exact)[0].numpy())
-    forms = np.array(_FORMS[system], dtype=float)
-    lead = [_PAIRS[int(np.flatnonzero(row)[0])] for row in forms]
+    forms = np.array(FORMS[system], dtype=float)
+    lead = [PAIRS[int(np.flatnonzero(row)[0])] for row in forms]
     scale = np.array([math.sqrt(inverse[i, i] * inverse[j, j]) for i, j in lead])
     return _Lattice(inverse, forms, np.array([inverse[i, j] for i, j in lead]) / scale, scale)
 
@@ -242,9 +222,8 @@ def _reflections(
     hkl = np.stack([axis.ravel() for axis in axes], axis=1)  # those with positive indices first
     square = np.einsum("ni,ij,nj->n", hkl, lattice.inverse, hkl)
     hkl = hkl[(square > low**2) & (square <= high**2)]
-    for factors, modulus in CENTRINGS[centring]:
-        hkl = hkl[(hkl @ np.array(factors)) % modulus == 0]
-    pairs = np.stack([hkl[:, i] * hkl[:, j] * (1 if i == j else 2) for i, j in _PAIRS], axis=1)
+    hkl = hkl[shown(hkl, centring)]
+    pairs = np.stack([hkl[:, i] * hkl[:, j] * (1 if i == j else 2) for i, j in PAIRS], axis=1)
     form, chosen = np.unique(pairs @ lattice.forms.T, axis=0, return_index=True)
     if not len(form):
         raise InputError(f"cell: has no reflections between {limits[0]:g} and {limits[1]:g}° of 2θ")
@@ -349,9 +328,7 @@ def _cell(values: Array, forms: Array) -> Array:
     """The six numbers of a cell from the free ones of its reciprocal metric."""
     elements = values @ forms
     inverse = np.zeros((3, 3))
-    for (i, j), element in zip(_PAIRS, elements, strict=True):
+    for (i, j), element in zip(PAIRS, elements, strict=True):
         inverse[i, j] = inverse[j, i] = element
-    direct = np.linalg.inv(inverse)
-    lengths = np.sqrt(np.diag(direct))
-    cosines = [direct[i, j] / lengths[i] / lengths[j] for i, j in _PAIRS[3:]]
-    return np.concatenate([lengths, np.degrees(np.arccos(cosines))])
+    cell: Array = parameters(np.linalg.inv(inverse).astype(np.float64)[None])[0]
+    return cell

@@ -4,7 +4,6 @@
 parameters. All candidates are treated at once.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -14,25 +13,15 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from vitreous.errors import check_choice
-from vitreous.powder.cell import reciprocal
+from vitreous.powder.cell import FORMS, PAIRS, of_metric, quadratic, reciprocal, shown
 
-# B_p of each system, as coefficients of (h², k², l², kl, hl, hk); monoclinic with unique axis b.
-_BASES: dict[str, tuple[tuple[float, ...], ...]] = {
-    "triclinic": tuple(tuple(float(i == j) for j in range(6)) for i in range(6)),
-    "monoclinic": ((1, 0, 0, 0, 0, 0), (0, 1, 0, 0, 0, 0), (0, 0, 1, 0, 0, 0), (0, 0, 0, 0, 1, 0)),
-    "orthorhombic": ((1, 0, 0, 0, 0, 0), (0, 1, 0, 0, 0, 0), (0, 0, 1, 0, 0, 0)),
-    "tetragonal": ((1, 1, 0, 0, 0, 0), (0, 0, 1, 0, 0, 0)),
-    "hexagonal": ((1, 1, 0, 0, 0, 1), (0, 0, 1, 0, 0, 0)),
-    "cubic": ((1, 1, 1, 0, 0, 0),),
-}
-_CENTRED: dict[str, Callable[..., NDArray[np.bool_]]] = {
-    "P": lambda h, k, l: np.ones(h.shape, bool),  # noqa: E741
-    "A": lambda h, k, l: (k + l) % 2 == 0,  # noqa: E741
-    "B": lambda h, k, l: (h + l) % 2 == 0,  # noqa: E741
-    "C": lambda h, k, l: (h + k) % 2 == 0,  # noqa: E741
-    "I": lambda h, k, l: (h + k + l) % 2 == 0,  # noqa: E741
-    "F": lambda h, k, l: ((h + k) % 2 == 0) & ((k + l) % 2 == 0),  # noqa: E741
-    "R": lambda h, k, l: (-h + k + l) % 3 == 0,  # noqa: E741
+_BASES = {  # B_p of each system, as coefficients of (h², k², l², kl, hl, hk), the first of them 1
+    system: tuple(
+        tuple(factor * (1 if a == b else 2) / lead for factor, (a, b) in zip(row, PAIRS, strict=True))
+        for row in rows
+        for lead in [next(factor * (1 if a == b else 2) for factor, (a, b) in zip(row, PAIRS, strict=True) if factor)]
+    )
+    for system, rows in FORMS.items()
 }
 _ZERO = 0.04  # degrees, how large zero shifts usually are
 _FOREIGN = 0.05  # share of lines that are not the crystal's
@@ -77,31 +66,24 @@ class Found:
     merit: Tensor
     indexed: Tensor
 
-    def __getitem__(self, rows: Tensor | slice) -> "Found":
-        return Found(self.x[rows], self.zero[rows], self.merit[rows], self.indexed[rows])
-
 
 @lru_cache(maxsize=256)
 def reflections(system: str, centring: str, most: tuple[int, int, int]) -> Tensor:
     """B of the reflections of a lattice, `(H, P)`, one for each set that coincides, (0, 0, 0) left out."""
     check_choice("system", system, _BASES)
-    check_choice("centring", centring, _CENTRED)
-    h, k, l = (axis.ravel() for axis in np.meshgrid(*(np.arange(-m, m + 1) for m in most), indexing="ij"))  # noqa: E741
-    keep = _CENTRED[centring](h, k, l) & ((h != 0) | (k != 0) | (l != 0))
-    h, k, l = h[keep], k[keep], l[keep]  # noqa: E741
-    products = np.stack([h * h, k * k, l * l, k * l, h * l, h * k], axis=1)
+    axes = np.meshgrid(*(np.arange(-m, m + 1) for m in most), indexing="ij")
+    hkl = np.stack([axis.ravel() for axis in axes], axis=1)
+    hkl = hkl[shown(hkl, centring) & hkl.any(1)]
+    products = np.stack([hkl[:, i] * hkl[:, j] for i, j in PAIRS], axis=1)
     values = products @ np.array(_BASES[system]).T
     return torch.as_tensor(np.unique(np.round(values).astype(np.int64), axis=0), dtype=torch.float64)
 
 
 def basis_of(system: str, cell: Tensor) -> Tensor:
     """The reciprocal metric `(C, P)` of cells `(C, 6)` in a system's basis."""
-    inverse = reciprocal(cell.double())
-    six = torch.stack(
-        [inverse[:, 0, 0], inverse[:, 1, 1], inverse[:, 2, 2], 2 * inverse[:, 1, 2], 2 * inverse[:, 0, 2],
-         2 * inverse[:, 0, 1]], dim=1,
-    )  # fmt: skip
-    return six[:, [next(i for i, on in enumerate(row) if on) for row in _BASES[system]]]
+    return quadratic(reciprocal(cell.double()))[
+        :, [next(i for i, on in enumerate(row) if on) for row in _BASES[system]]
+    ]
 
 
 def cell_of(system: str, x: Tensor) -> Tensor:
@@ -112,11 +94,9 @@ def cell_of(system: str, x: Tensor) -> Tensor:
     good = (torch.linalg.det(inverse) > 1e-12) & (inverse.diagonal(dim1=1, dim2=2) > 0).all(1)
     safe = torch.where(good[:, None, None], inverse, torch.eye(3, dtype=x.dtype))
     metric = torch.linalg.inv(safe)
-    lengths = metric.diagonal(dim1=1, dim2=2).clamp(min=1e-12).sqrt()
-    cosines = [metric[:, i, j] / (lengths[:, i] * lengths[:, j]) for i, j in ((1, 2), (0, 2), (0, 1))]
-    angles = torch.rad2deg(torch.arccos(torch.stack(cosines, dim=1).clamp(-1, 1)))
-    cell = torch.cat([lengths, angles], dim=1)
-    return torch.where(good[:, None] & (metric.diagonal(dim1=1, dim2=2) > 0).all(1)[:, None], cell, torch.nan)
+    return torch.where(
+        good[:, None] & (metric.diagonal(dim1=1, dim2=2) > 0).all(1)[:, None], of_metric(metric), torch.nan
+    )
 
 
 def merit(lines: Observed, basis: Tensor, x: Tensor, zero: Tensor | None = None, tolerance: float = 0.0) -> Found:
@@ -212,9 +192,3 @@ def _solve(
     change = torch.linalg.solve(normal + torch.diag_embed(hold + 1e-9 * normal.amax((1, 2))[:, None]), right)
     change = torch.where(change.isfinite(), change, 0.0)
     return x + change[:, : x.shape[1]], shift + (change[:, -1] if free else 0.0)
-
-
-def most_indices(cells: Tensor, q: float) -> tuple[int, int, int]:
-    """The largest indices of reflections with 1/d² up to `q`, over all cells `(C, 6)`: |h| ≤ a √q."""
-    a, b, c = (cells[:, :3].amax(0) * q**0.5).tolist()
-    return int(a) + 1, int(b) + 1, int(c) + 1

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from vitreous.errors import InputError, check_choice
-from vitreous.powder.cell import is_reduced, reciprocal
+from vitreous.powder.cell import PAIRS, is_reduced, quadratic, reciprocal
 from vitreous.sim import groups
 
 _FALL = (2.5, 6.0)  # Å², Debye-Waller factors that stand for form factors and vibration of all atoms together
@@ -73,8 +73,7 @@ def random_crystals(system: str, count: int, s_max: float, device: torch.device 
     table = _table(system, s_max, torch.device(device))
     group = torch.multinomial(table.frequency, count, replacement=True)
     inverse = reciprocal(cell)  # (B, 3, 3)
-    six = torch.stack([inverse[:, i, j] * (1 if i == j else 2) for i, j in _PAIRS], dim=1)
-    square = six @ table.products.T  # (B, M) of 1/d²
+    square = quadratic(inverse) @ table.products.T  # (B, M) of 1/d²
     present = (square < s_max**2) & table.present[group]
     owner, place = present.nonzero(as_tuple=True)
     s = square[owner, place].sqrt()
@@ -132,9 +131,6 @@ def _prior() -> dict[str, NDArray[Any]]:
         return dict(arrays)
 
 
-_PAIRS = ((0, 0), (1, 1), (2, 2), (1, 2), (0, 2), (0, 1))
-
-
 @dataclass(frozen=True)
 class _Table:
     """Lines that any group of a system can show: one of each set that its lattice makes coincide."""
@@ -162,7 +158,7 @@ def _table(system: str, s_max: float, device: torch.device) -> _Table:
     present = torch.stack([~groups.absent(images.flatten(0, 1), int(n)).view(images.shape[:2]) for n in numbers])
     return _Table(
         hkl.float().to(device),
-        torch.stack([hkl[:, i] * hkl[:, j] for i, j in _PAIRS], dim=1).float().to(device),
+        torch.stack([hkl[:, i] * hkl[:, j] for i, j in PAIRS], dim=1).float().to(device),
         torch.as_tensor(numbers, device=device),
         present.any(1).to(device),
         torch.tensor([groups.centrosymmetric(int(n)) for n in numbers], device=device),
