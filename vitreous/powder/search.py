@@ -15,14 +15,15 @@ from torch import Tensor
 from vitreous.errors import check_choice
 from vitreous.powder.cell import FORMS, PAIRS, of_metric, quadratic, reciprocal, shown
 
-_BASES = {  # B_p of each system, as coefficients of (h², k², l², kl, hl, hk), the first of them 1
-    system: tuple(
-        tuple(factor * (1 if a == b else 2) / lead for factor, (a, b) in zip(row, PAIRS, strict=True))
-        for row in rows
-        for lead in [next(factor * (1 if a == b else 2) for factor, (a, b) in zip(row, PAIRS, strict=True) if factor)]
-    )
-    for system, rows in FORMS.items()
-}
+
+def _coefficients(row: tuple[float, ...]) -> tuple[float, ...]:
+    """What a free number of the reciprocal metric multiplies in 1/d²: of (h², k², l², kl, hl, hk), the first one 1."""
+    twice = [factor * (1 if i == j else 2) for factor, (i, j) in zip(row, PAIRS, strict=True)]
+    lead = next(factor for factor in twice if factor)
+    return tuple(factor / lead for factor in twice)
+
+
+_BASES = {system: tuple(_coefficients(row) for row in rows) for system, rows in FORMS.items()}
 _ZERO = 0.04  # degrees, how large zero shifts usually are
 _FOREIGN = 0.05  # share of lines that are not the crystal's
 _COST = 5.0  # of a free parameter, in units of log-likelihood
