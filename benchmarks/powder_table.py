@@ -36,10 +36,9 @@ def constant(truth: np.ndarray, known: np.ndarray) -> np.ndarray:
     return np.broadcast_to(np.median(known, axis=0), truth.shape)
 
 
-def entry(system: str, model: str, out: Path, steps: int | None, batch: int | None) -> dict[str, dict[str, float]]:
-    """Scores of one model on the noisy and on the clean test."""
+def entry(system: str, model: str, out: Path, changes: dict[str, int | float]) -> dict[str, dict[str, float]]:
+    """Scores of one model, trained with some settings changed, on the noisy and on the clean test."""
     made = RECIPES["powder-vit" if model == "constant" else f"powder-{model}"](system=system)
-    changes = {name: value for name, value in (("steps", steps), ("batch", batch)) if value}
     made = replace(made, train=replace(made.train, **changes))
     assert made.source.y is not None
     parts = made.source.parts
@@ -112,6 +111,7 @@ def main(
     models: tuple[Literal["constant", "vit", "cnn", "best"], ...] = MODELS,
     steps: int | None = None,
     batch: int | None = None,
+    minutes: float | None = None,
 ) -> None:
     """Train what is missing and print the table.
 
@@ -121,7 +121,10 @@ def main(
         models: which models.
         steps: optimiser steps instead of the recipe's.
         batch: patterns of a step instead of the recipe's.
+        minutes: time that each training may take; its learning rate falls with the time.
     """
+    asked = {"steps": steps, "batch": batch, "minutes": minutes}
+    changes = {name: value for name, value in asked.items() if value}
     path = out / "table.json"
     out.mkdir(parents=True, exist_ok=True)
     for system in systems:
@@ -130,7 +133,7 @@ def main(
             if model in table.get(system, {}):
                 continue
             started = time.monotonic()
-            found = entry(system, model, out, steps, batch)
+            found = entry(system, model, out, changes)
             table = json.loads(path.read_text()) if path.is_file() else {}  # another process may have written
             table.setdefault(system, {})[model] = found
             write_atomically(path, (json.dumps(table, indent=1) + "\n").encode())

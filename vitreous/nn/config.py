@@ -22,7 +22,7 @@ class ViTConfig(Settings):
     """
 
     input: tuple[int, ...]
-    """Channels, then samples along each axis; for sets: features, then the largest number of elements."""
+    """Channels, then samples along each axis; for sets and lists: features, then the largest number of elements."""
     patch: tuple[int, ...] = ()
     """Samples of a patch along each axis; one number serves all axes. Not used for sets."""
     out: int = 0
@@ -39,7 +39,7 @@ class ViTConfig(Settings):
     """Widths of the head's hidden layers; none makes it linear."""
 
     tokens: str = "patch"
-    """Where tokens come from: patch | set | peaks: the maxima of a one-channel spectrum."""
+    """Where tokens come from: patch | set | peaks: the maxima of a one-channel spectrum | lines: a list of such."""
     peaks: int = 0
     """With tokens = peaks: the largest number of them."""
     axes: int = 0
@@ -110,7 +110,10 @@ class ViTConfig(Settings):
             raise InputError("pool: 'cls' needs the class token, but cls is False")
         if self.tokens != "peaks" and self.peaks:
             raise InputError(f"peaks: found {self.peaks}, but tokens = {self.tokens!r} has none")
-        {"set": self._check_set, "patch": self._check_patches, "peaks": self._check_peaks}[self.tokens]()
+        checks = {
+            "set": self._check_set, "patch": self._check_patches, "peaks": self._check_peaks, "lines": self._check_lines
+        }  # fmt: skip
+        checks[self.tokens]()
 
     def _check_patches(self) -> None:
         rank = len(self.grid)
@@ -138,15 +141,26 @@ class ViTConfig(Settings):
             raise InputError(f"input: found {self.input}, peaks are found in (1, samples) with at least 200 samples")
         if not 1 <= self.peaks <= self.input[1]:
             raise InputError(f"peaks: found {self.peaks}, expected their largest number, e.g. 64")
-        if self.position != "none":
-            raise InputError(f"position: found {self.position!r}; peaks carry their place, so it must be 'none'")
-        for name in ("patch", "stride", "stem", "axes"):
-            if getattr(self, name):
-                raise InputError(f"{name}: found {getattr(self, name)}, but peaks are not cut into patches")
+        self._check_places("patch", "stride", "stem", "axes")
         if any(step < 0 for step in self.spacing):
             raise InputError(f"spacing: found {self.spacing}, peaks are counted along a rising axis")
-        self._check_unordered()
         self._check_scales(1)
+
+    def _check_lines(self) -> None:
+        if len(self.input) != 2:
+            raise InputError(f"input: found {self.input}, a list expects (numbers of a line, largest number of lines)")
+        self._check_places("patch", "stride", "stem", "axes", "origin", "spacing")
+
+    def _check_places(self, *unused: str) -> None:
+        """Peaks and lines carry their place with them."""
+        if self.position != "none":
+            raise InputError(
+                f"position: found {self.position!r}; {self.tokens} carry their place, so it must be 'none'"
+            )
+        for name in unused:
+            if getattr(self, name):
+                raise InputError(f"{name}: found {getattr(self, name)}, but {self.tokens} have none")
+        self._check_unordered()
 
     def _check_unordered(self) -> None:
         if self.bias != "none":

@@ -1,4 +1,4 @@
-"""Tokens from the peaks of a signal: where each stands, how high it is, and what it looks like.
+"""Tokens from the peaks of a signal, found in it or given as a list: where each stands and what it looks like.
 
 A peak's place relative to the others carries what patches of sharp peaks blur: it enters by Fourier features of the
 place and of its square (1/d and 1/d² of a diffraction pattern), in units of a peak that the signal itself provides.
@@ -13,13 +13,57 @@ from torch import Tensor, nn
 from vitreous.errors import InputError
 from vitreous.nn.tokens import Tokens, check_batch
 
-_REFERENCE = 20  # the peak whose place is the unit, or the last one
+REFERENCE = 20
+"""The peak whose place is the unit, or the last one where there are fewer."""
 _SMOOTH = 1.5  # deviation of the smoothing, in samples
 _FLOOR = 101  # samples of the window in which the background is found
 _APART = 5  # samples within which a peak is the highest
 _WINDOW = 15  # samples that show a peak's shape
 _WAVES = 32  # Fourier features of each kind
 _FINEST = 256.0  # waves within the unit
+
+
+def _waves() -> Tensor:
+    return torch.logspace(-1, math.log2(_FINEST), _WAVES, base=2.0)
+
+
+def _fourier(place: Tensor, waves: Tensor) -> Tensor:
+    """Sines and cosines of places and of their squares, `(B, N) -> (B, N, 4 · waves)`."""
+    phases = [2 * math.pi * p[..., None] * waves.to(p) for p in (place, place.square())]
+    return torch.cat([f(phase) for phase in phases for f in (torch.sin, torch.cos)], dim=-1)
+
+
+class LineTokenizer(nn.Module):
+    """A list of lines `(B, rows, N)`, each a token.
+
+    The first row holds their places, of the order of 1 (`REFERENCE` lines from the origin is a good unit), and 0 where
+    there is no line; further rows hold numbers about each line. Absent lines are masked.
+
+    Args:
+        rows: numbers of a line.
+        most: the largest number of lines.
+    """
+
+    waves: Tensor
+
+    def __init__(self, rows: int, most: int, dim: int, norm: bool = False, eps: float = 1e-6) -> None:
+        super().__init__()
+        self.rows, self.most = rows, most
+        self.register_buffer("waves", _waves(), persistent=False)
+        self.project = nn.Linear(4 * _WAVES + rows, dim)
+        self.norm = nn.LayerNorm(dim, eps) if norm else nn.Identity()
+
+    def forward(self, x: Tensor, mask: Tensor | None = None, coords: Tensor | None = None) -> Tokens:
+        """`x`: `(B, rows, N)`."""
+        check_batch(x, (self.rows, self.most), self.project.weight)
+        if mask is not None or coords is not None:
+            raise InputError("mask, coords: a list of lines holds its own; only sets and grids are told of them")
+        with torch.autocast(x.device.type, enabled=False):  # a place has more digits than bfloat16
+            place = x[:, 0].float()
+            present = place > 0
+            features = torch.cat([_fourier(place, self.waves), x.float().mT], dim=-1)
+            features = features.masked_fill(~present.unsqueeze(-1), 0.0)
+        return Tokens(self.norm(self.project(features.to(x.dtype))), present, place.unsqueeze(-1))
 
 
 class PeakTokenizer(nn.Module):
@@ -46,7 +90,7 @@ class PeakTokenizer(nn.Module):
         reach = math.ceil(3 * _SMOOTH)
         kernel = torch.exp(-0.5 * (torch.arange(-reach, reach + 1) / _SMOOTH) ** 2)
         self.register_buffer("kernel", (kernel / kernel.sum())[None, None], persistent=False)
-        self.register_buffer("waves", torch.logspace(-1, math.log2(_FINEST), _WAVES, base=2.0), persistent=False)
+        self.register_buffer("waves", _waves(), persistent=False)
         self.project = nn.Linear(4 * _WAVES + _WINDOW + 5, dim)
         self.norm = nn.LayerNorm(dim, eps) if norm else nn.Identity()
 
@@ -89,9 +133,8 @@ class PeakTokenizer(nn.Module):
         self, smooth: Tensor, floor: Tensor, at: Tensor, present: Tensor, place: Tensor, curvature: Tensor
     ) -> Tensor:
         count = present.sum(1, keepdim=True)
-        unit = place.gather(1, (count - 1).clamp(0, min(_REFERENCE, self.most) - 1))
+        unit = place.gather(1, (count - 1).clamp(0, min(REFERENCE, self.most) - 1))
         ratio = place / unit.clamp(min=1e-6)
-        waves = [2 * math.pi * r[..., None] * self.waves.to(r) for r in (ratio, ratio.square())]
         base = floor.gather(1, at)
         height = (smooth.gather(1, at) - base).clamp(min=1e-6)
         reach = _WINDOW // 2
@@ -107,5 +150,5 @@ class PeakTokenizer(nn.Module):
             ],
             dim=-1,
         )
-        features = torch.cat([f(w) for w in waves for f in (torch.sin, torch.cos)] + [shape, rest], dim=-1)
+        features = torch.cat([_fourier(ratio, self.waves), shape, rest], dim=-1)
         return features.masked_fill(~present.unsqueeze(-1), 0.0)

@@ -140,7 +140,7 @@ class SetTokenizer(nn.Module):
         return Tokens(self.norm(self.project(x.mT)), mask, coords)
 
 
-TOKENIZERS = ("patch", "set", "peaks")
+TOKENIZERS = ("patch", "set", "peaks", "lines")
 
 
 def token_grid(grid: Sequence[int], patch: Sequence[int], stride: Sequence[int]) -> tuple[int, ...]:

@@ -10,7 +10,7 @@ from vitreous.nn.attention import Attention
 from vitreous.nn.block import MLP, Block
 from vitreous.nn.config import ViTConfig
 from vitreous.nn.head import POOLS, AttentionPool
-from vitreous.nn.peaks import PeakTokenizer
+from vitreous.nn.peaks import LineTokenizer, PeakTokenizer
 from vitreous.nn.position import GridPosition, RelativeBias, SetPosition
 from vitreous.nn.record import Recordable, Sink, keep
 from vitreous.nn.tokens import PatchTokenizer, SetTokenizer, Tokens
@@ -128,13 +128,15 @@ class ViT(Recordable):
                 nn.init.normal_(table, std=0.02)
 
 
-Tokenizer = PatchTokenizer | SetTokenizer | PeakTokenizer
+Tokenizer = PatchTokenizer | SetTokenizer | PeakTokenizer | LineTokenizer
 
 
 def _tokenizer(c: ViTConfig) -> Tokenizer:
     if c.tokens == "peaks":
         place = (c.origin or (0.0,))[0], (c.spacing or (1.0,))[0]
         return PeakTokenizer(c.input[1], c.peaks, c.dim, c.embed_norm, *place, c.eps)
+    if c.tokens == "lines":
+        return LineTokenizer(c.input[0], c.input[1], c.dim, c.embed_norm, c.eps)
     if c.tokens == "set":
         return SetTokenizer(c.input[0], c.input[1], c.axes, c.dim, c.embed_norm, c.eps)
     return PatchTokenizer(

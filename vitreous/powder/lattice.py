@@ -19,7 +19,7 @@ Integers = NDArray[np.int64]
 
 _EQUAL = 1e-9  # how near, relative to V^(2/3), two numbers of a metric count as equal
 _PASSES = 100
-_CENTRINGS: dict[str, tuple[tuple[float, ...], ...]] = {  # primitive vectors by rows, R obverse in hexagonal axes
+PRIMITIVE: dict[str, tuple[tuple[float, ...], ...]] = {
     "P": ((1, 0, 0), (0, 1, 0), (0, 0, 1)),
     "A": ((1, 0, 0), (0, 0.5, 0.5), (0, -0.5, 0.5)),
     "B": ((0.5, 0, 0.5), (0, 1, 0), (-0.5, 0, 0.5)),
@@ -28,6 +28,7 @@ _CENTRINGS: dict[str, tuple[tuple[float, ...], ...]] = {  # primitive vectors by
     "F": ((0, 0.5, 0.5), (0.5, 0, 0.5), (0.5, 0.5, 0)),
     "R": ((2 / 3, 1 / 3, 1 / 3), (-1 / 3, 1 / 3, 1 / 3), (-1 / 3, -2 / 3, 1 / 3)),
 }
+"""Primitive vectors by rows, of R obverse in hexagonal axes."""
 
 
 def metrics(cells: ArrayLike) -> Floats:
@@ -58,8 +59,8 @@ def volumes(cells: ArrayLike) -> Floats:
 
 def primitive(conventional: ArrayLike, centring: str) -> Floats:
     """Primitive cells `(B, 6)`, not reduced, of conventional ones `(B, 6)`; R is obverse, in hexagonal axes."""
-    check_choice("centring", centring, _CENTRINGS)
-    columns = np.array(_CENTRINGS[centring], dtype=np.float64).T
+    check_choice("centring", centring, PRIMITIVE)
+    columns = np.array(PRIMITIVE[centring], dtype=np.float64).T
     return parameters(columns.T @ metrics(conventional) @ columns)
 
 

@@ -16,6 +16,10 @@ from torch import Tensor
 from vitreous.errors import InputError, check_choice
 
 SYSTEMS = ("triclinic", "monoclinic", "orthorhombic", "tetragonal", "trigonal", "hexagonal", "cubic")
+_CENTRINGS = {  # vectors in 1/24 beside (0, 0, 0)
+    (): "P", ((0, 12, 12),): "A", ((12, 12, 0),): "C", ((12, 12, 12),): "I",
+    ((0, 12, 12), (12, 0, 12), (12, 12, 0)): "F", ((16, 8, 8), (8, 16, 16)): "R",
+}  # fmt: skip
 _WHOLE = 1e-3  # how near an integer h·t must be; translations are 1/24ths, or decimals of a file
 _CHUNK = 1 << 22  # images of reflections held at once
 
@@ -61,12 +65,25 @@ def centrosymmetric(number: int) -> bool:
     return bool(tables()["centrosymmetric"][number - 1])
 
 
-def operations(number: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Rotations `(n, 3, 3)` and translations `(n, 3)`, fractions of the cell in [0, 1), copies by centring included."""
+def centring(number: int) -> str:
+    """The letter of a group's lattice: P, A, C, I, F, or R in its obverse setting."""
+    return _CENTRINGS[tuple(map(tuple, _centring_vectors(number)[1:].tolist()))]
+
+
+def _centring_vectors(number: int) -> NDArray[np.int64]:
+    """`(n, 3)` in 1/24, the first (0, 0, 0)."""
     _check_number(number)
     table = tables()
+    found: NDArray[np.int64] = table["centrings"][slice(*table["centring_starts"][number - 1 : number + 1])].astype(
+        np.int64
+    )
+    return found
+
+
+def operations(number: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Rotations `(n, 3, 3)` and translations `(n, 3)`, fractions of the cell in [0, 1), copies by centring included."""
+    centrings, table = _centring_vectors(number), tables()
     rows = slice(*table["starts"][number - 1 : number + 1])
-    centrings = table["centrings"][slice(*table["centring_starts"][number - 1 : number + 1])].astype(np.int64)
     rotations = np.tile(table["rotations"][rows].astype(np.int64), (len(centrings), 1, 1))
     translations = centrings[:, None] + table["translations"][rows]  # (centrings, n, 3) in 1/24
     return rotations, translations.reshape(-1, 3) % 24 / 24

@@ -149,7 +149,7 @@ def measure(lines: Lines, effects: Effects) -> Tensor:
     e, count, device = effects, lines.count, lines.s.device
     draw = {name: _uniform(getattr(e, name), count, device) for name in _ALLOWED if name != "counts"}
     if e.impurity[1] > 0:
-        lines = _contaminated(lines, draw["impurity"])
+        lines = contaminated(lines, draw["impurity"])
     area = lines.intensity
     if e.texture != (1.0, 1.0):
         area = area * _texture(lines, draw["texture"])
@@ -178,7 +178,7 @@ def _uniform(limits: Range, count: int, device: torch.device) -> Tensor:
     return torch.empty(count, device=device).uniform_(*limits)
 
 
-def _contaminated(lines: Lines, share: Tensor) -> Lines:
+def contaminated(lines: Lines, share: Tensor) -> Lines:
     """Each crystal with the lines of the next one, weaker: an impurity phase."""
     other = (lines.owner - 1) % lines.count
     strength = torch.zeros_like(share).scatter_reduce(0, lines.owner, lines.intensity, "amax", include_self=False)

@@ -83,7 +83,7 @@ class Predictor:
 
     def __call__(self, x: ArrayLike, coverage: float | None = None) -> Prediction:
         """Predict samples `(n, *grid)` or `(n, channels, *grid)`; `coverage` asks for intervals, e.g. 0.9."""
-        out = self._outputs(x).double()
+        out = self.outputs(x).double()
         if not isinstance(self.task, Regression):
             return Prediction(self.task.classes, out.softmax(-1).numpy())
         values = self.task.physical(out)  # in double: a small spread about a large mean needs the digits
@@ -96,9 +96,10 @@ class Predictor:
 
     def score(self, x: ArrayLike, y: NDArray[Any]) -> dict[str, float]:
         """The task's metrics on labelled samples."""
-        return self.task.metrics(self._outputs(x), self.task.encode(y))
+        return self.task.metrics(self.outputs(x), self.task.encode(y))
 
-    def _outputs(self, x: ArrayLike) -> Tensor:
+    def outputs(self, x: ArrayLike) -> Tensor:
+        """The model's raw outputs, which its task reads."""
         samples = self.check(x)
         device = next(self.model.parameters()).device
         return outputs(self.model, samples, np.arange(len(samples)), self.scaling, device=device)

@@ -15,7 +15,8 @@ Batch = tuple[Tensor, Tensor]
 Stream = Callable[[int], Batch]
 """Raw samples `(B, C, *grid)` and targets `(B, K)` of a step, on the device."""
 
-_SIMULATED = 4096  # samples that keep a GPU busy while they are simulated
+_SIMULATED = 16384  # samples that keep a GPU busy while they are simulated, where they are small
+_HELD = 80 << 20  # bytes of simulated samples at a time
 _OWN = 1 << 20  # added to the seed: samples are drawn apart from what the loop draws
 _RESIDENT = 4 << 30  # bytes of samples that are kept on the device rather than read again
 
@@ -41,7 +42,8 @@ class FreshStream:
     ) -> None:
         self.source, self.task, self.share, self.device = source, task, batch // world, device
         self.seed, self.rank = seed, rank
-        self.ahead = max(1, _SIMULATED // self.share) if device.type == "cuda" else 1
+        together = min(_SIMULATED, _HELD // (4 * int(np.prod(source.input))))
+        self.ahead = max(1, together // self.share) if device.type == "cuda" else 1
         self._held: tuple[int, Batch] | None = None
 
     def __call__(self, step: int) -> Batch:

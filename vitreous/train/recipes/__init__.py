@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from vitreous.train.recipes.digits import digits
 from vitreous.train.recipes.mnist import mnist, mnist_cpu
-from vitreous.train.recipes.powder import powder_best, powder_cnn, powder_vit
+from vitreous.train.recipes.powder import powder_best, powder_cnn, powder_index, powder_vit
 from vitreous.train.run import Experiment
 
 RECIPES: dict[str, Callable[..., Experiment]] = {
@@ -17,5 +17,6 @@ RECIPES: dict[str, Callable[..., Experiment]] = {
     "powder-vit": powder_vit,
     "powder-cnn": powder_cnn,
     "powder-best": powder_best,
+    "powder-index": powder_index,
 }
 MODELS = ("vit", "cnn")

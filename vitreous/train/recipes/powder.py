@@ -3,6 +3,7 @@
 from vitreous.errors import check_choice
 from vitreous.nn import CNNConfig, ViTConfig
 from vitreous.nn.models import Config
+from vitreous.sim.lists import LINES, ROWS, list_source
 from vitreous.sim.powder import Effects
 from vitreous.sim.source import POINTS, Q_AXIS, powder_source
 from vitreous.train.config import TrainConfig
@@ -34,19 +35,34 @@ def powder_cnn(model: str = "cnn", system: str = "triclinic") -> Experiment:
 
 
 def powder_best(model: str = "vit", system: str = "triclinic") -> Experiment:
-    """A transformer whose tokens are the first 48 peaks, with several hypotheses.
+    """A transformer whose tokens are the first 31 peaks, with several hypotheses.
 
     `vitreous train powder-best --system triclinic --out RUN`.
     """
     check_choice("model", model, ("vit",))
     config = ViTConfig(
-        input=_INPUT, tokens="peaks", peaks=48, position="none", spacing=(Q_AXIS.spacing,), dim=384, depth=10, heads=6,
+        input=_INPUT, tokens="peaks", peaks=31, position="none", spacing=(Q_AXIS.spacing,), dim=384, depth=10, heads=6,
         head=(256,),
     )  # fmt: skip
     settings = TrainConfig(
         steps=9000, batch=2048, lr=2e-3, optimiser="muon", ema=0.999, evaluate_every=1000, keep="last"
     )
     return _experiment(system, config, settings, hypotheses=4)
+
+
+def powder_index(model: str = "vit") -> Experiment:
+    """Lattices of every system from lists of lines: the proposals with which `vitreous index` begins.
+
+    `vitreous train powder-index --out RUN`.
+    """
+    check_choice("model", model, ("vit",))
+    config = ViTConfig(
+        input=(len(ROWS), LINES), tokens="lines", position="none", dim=320, depth=9, heads=5, head=(256,)
+    )  # fmt: skip
+    settings = TrainConfig(
+        steps=16_000, batch=2048, lr=2e-3, optimiser="muon", ema=0.999, evaluate_every=1000, keep="last"
+    )
+    return Experiment(list_source(), config, settings, scale="none", loss="l1", hypotheses=8)
 
 
 def _experiment(system: str, config: Config, settings: TrainConfig, hypotheses: int = 0) -> Experiment:
