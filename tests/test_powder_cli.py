@@ -315,7 +315,7 @@ WRONG_OPTIONS: dict[str, tuple[str, str]] = {
     "a figure into nowhere": ("--figure nowhere/p.png", "nowhere/p.png: cannot be written (No such file"),
     "errors of a pattern without noise": ("--clean --out p.xye", "has no standard errors for an .xye file"),
     "an unknown anode": ("--anode Xx", "anode: unknown choice 'Xx'; expected one of: Cr, Fe"),
-    "a wavelength out of range": ("--wavelength 20", "wavelength: found 20, expected 0.1 to 10 Å"),
+    "a wavelength out of range": ("--wavelength 20", "wavelength: found 20, expected 0.1 to 10 ångström"),
     "anode and wavelength": ("--anode Cu --wavelength 1", "found both wavelength 1 and anode Cu"),
     "a doublet of one line": ("--wavelength 1 --alpha2 0.5", "alpha2: a single wavelength has no Kα2"),
     "angles that fall": ("--two-theta 50 20", "two_theta: found 50 to 20, expected an ascending range"),

@@ -15,6 +15,7 @@ from vitreous.train.predictor import Predictor, load
 from vitreous.train.task import Mixture
 
 _WEAKEST = (0.0, 0.01, 0.03)  # lines above these shares of the strongest are read: weak ones may be an impurity's
+_SEEN = 0.75  # how often one of the six lengths is taken for a line
 
 
 @lru_cache(maxsize=1)
@@ -28,7 +29,8 @@ def propose(q: Tensor, intensity: Tensor, count: int) -> Tensor:
     """Reciprocal lattices `(count, 6)`: factors of h², k², l², kl, hl and hk in 1/d².
 
     The lines are read several times, with and without the weak ones. The middles of the model's hypotheses come first;
-    the rest are drawn about them, as likely as the model holds them to be.
+    the rest are drawn about them, as likely as the model holds them to be. The lengths that describe a lattice are 1/d²
+    of low reflections, so most of them are moved to the nearest line that was seen.
 
     Args:
         q: `(n,)`, 1/d² of the lines, rising.
@@ -50,4 +52,6 @@ def propose(q: Tensor, intensity: Tensor, count: int) -> Tensor:
     drawn = torch.multinomial(weights.exp(), max(0, count - len(of)), replacement=True)
     noise = torch.distributions.Laplace(0.0, 1.0).sample((len(drawn), middles.shape[1]))
     samples = torch.cat([middles, middles[drawn] + widths[drawn].exp() * noise])[:count]
-    return superbase.of_lengths(task.decode(samples) * units[torch.cat([of, of[drawn]])[:count], None].square())
+    lengths = task.decode(samples) * units[torch.cat([of, of[drawn]])[:count], None].square()
+    nearest = q[(lengths[..., None] - q).abs().argmin(-1)]
+    return superbase.of_lengths(torch.where(torch.rand_like(lengths) < _SEEN, nearest, lengths))

@@ -11,9 +11,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from vitreous.errors import InputError, check_choice
+from vitreous.errors import InputError
 from vitreous.powder.cell import check_cell
-from vitreous.powder.files import ANODES, Pattern
+from vitreous.powder.files import Pattern, given_radiation
 from vitreous.sim import groups, structure
 from vitreous.sim.crystals import Lines, random_crystals
 from vitreous.sim.powder import CLEAN, Effects, lorentz_polarisation, measure
@@ -59,16 +59,15 @@ def effects_of(
             raise InputError(f"{name}: found {len(ends)} numbers, expected one, or the two ends of a range")
     ranges: dict[str, Any] = {name: (float(ends[0]), float(ends[-1])) for name, ends in given.items()}
     base = CLEAN if clean else Effects()
+    beam = given_radiation(wavelength, anode if wavelength is not None or anode else "Cu")
     if wavelength is not None:
-        if anode is not None:
-            raise InputError(f"found both wavelength {wavelength:g} and anode {anode}, expected one of them")
         if max(ranges.get("alpha2", (0.0,))) > 0:
             raise InputError("alpha2: a single wavelength has no Kα2; give --anode in its place")
         base = replace(base, wavelength=wavelength, wavelength2=wavelength, alpha2=(0.0, 0.0))
     else:
-        name = (anode or "Cu").strip().capitalize()
-        check_choice("anode", name, ANODES)
-        base = replace(base, wavelength=ANODES[name][0], wavelength2=ANODES[name][1])
+        assert beam.wavelength is not None
+        assert beam.wavelength2 is not None
+        base = replace(base, wavelength=beam.wavelength, wavelength2=beam.wavelength2)
     base = replace(base, two_theta=two_theta, start=(0.0, 0.0))
     points = round((two_theta[1] - two_theta[0]) / STEP) if points is None else points
     if points > _MOST_POINTS:
