@@ -109,13 +109,13 @@ def test_mistakes_are_one_line(capsys: pytest.CaptureFixture[str], tmp_path: Pat
 def test_demo_trains_both_models_and_draws_how_it_went(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from vitreous import demo
+    from vitreous import commands
 
     def short(model: str) -> Experiment:
         made = digits(model)
         return replace(made, train=replace(made.train, steps=4, evaluate_every=2))
 
-    monkeypatch.setattr(demo, "RECIPES", {"digits": short})
+    monkeypatch.setattr(commands, "RECIPES", {"digits": short})
     main(["demo", "--out", str(tmp_path / "demo")])
     out = capsys.readouterr().out
     assert "vit_huge_patch14_224" in out
@@ -123,6 +123,8 @@ def test_demo_trains_both_models_and_draws_how_it_went(
     assert "a spectrum of 4500 points" in out
     assert "Scores on the test part" in out
     assert (tmp_path / "demo" / "digits.png").stat().st_size > 10_000
+    assert str(tmp_path / "demo" / "report.html") in out.replace("\n", "")
+    assert "vitreous train digits --model vit" in (tmp_path / "demo" / "report.html").read_text()
 
 
 def spectra_file(path: Path, rows: int = 60) -> Path:

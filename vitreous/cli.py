@@ -148,6 +148,41 @@ def predict(
         write_atomically(out, text.encode())
 
 
+def explain(
+    run: Annotated[Path, Positional, arg(metavar="RUN")],
+    input: Annotated[str, Positional, arg(metavar="INPUT")],
+    out: Path,
+    *,
+    row: int = 0,
+    target: str | None = None,
+    heads: bool = False,
+    layer: tuple[int, ...] = (),
+    anode: str | None = None,
+    wavelength: float | None = None,
+) -> None:
+    """Draw what an answer rests on: attention, rollout, attention × gradient and integrated gradients over the input.
+
+    A test takes parts of the input away in the order of each map, and says which map tells the truth about this model.
+    A CNN has no attention; it gets integrated gradients alone.
+
+    Args:
+        run: folder of the run.
+        input: a file as for predict, or digits or mnist.
+        out: the figure: .png, .pdf or .svg.
+        row: which sample of the file, counted from 0.
+        target: the class or quantity to explain; the predicted class or the first quantity if not given.
+        heads: draw instead where every head of every layer looks.
+        layer: the same for these layers alone, counted from 0, or from the end with -1.
+        anode: for powder patterns: of the X-ray tube, e.g. Cu, in place of what the file says.
+        wavelength: for powder patterns: ångström, in place of what the file says.
+    """
+    from vitreous import commands
+
+    for line in commands.explain(run, input, out, row, target, layer, heads, anode, wavelength):
+        print(line)
+    print(f"The figure is in {out}")
+
+
 def sweep(
     data: Annotated[str, Positional, arg(metavar="RECIPE_OR_DATA")],
     out: Path,
@@ -194,11 +229,38 @@ def compare(runs: Annotated[tuple[Path, ...], Positional, arg(metavar="RUN...")]
     commands.print_results(runs)
 
 
+def report(
+    run: Annotated[Path, Positional, arg(metavar="RUN")],
+    *,
+    out: Path | None = None,
+    data: str | None = None,
+    target: tuple[str, ...] = (),
+    part: Literal["all", "train", "validation", "test"] = "test",
+    against: tuple[str, ...] = (),
+) -> None:
+    """Write one HTML file with all that a run tells: curves, mistakes, calibration, settings. It needs no network.
+
+    The answers on the test part are in the run folder; name data to look at others, or at what the errors depend on:
+    vitreous report RUN --data spectra.csv --target assay --against temperature operator
+
+    Args:
+        run: folder of the run.
+        out: the HTML file; report.html in the run folder if not given.
+        data: digits, mnist, a recipe, a folder of images or a file of spectra, labelled.
+        target: the label columns, as in train.
+        part: which part of the data; 'all' for data that the run has not seen.
+        against: further columns of the data, to draw the errors against.
+    """
+    from vitreous import commands
+
+    print(f"The report is in {commands.report(run, out, data, target, part, against)}")
+
+
 def demo(out: Path | None = None) -> None:
     """Train a transformer and a CNN on handwritten digits in about a minute, compare them, and draw how it went.
 
     Args:
-        out: folder for the runs and the figure; a temporary one if not given.
+        out: folder for the runs, the figure and the report; a temporary one if not given.
     """
     from vitreous.demo import run
 
@@ -221,7 +283,9 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "train": train,
     "eval": evaluate,
     "predict": predict,
+    "explain": explain,
     "compare": compare,
+    "report": report,
     "sweep": sweep,
     "models": models,
     "summary": summary,

@@ -1,10 +1,11 @@
-"""What the commands train, eval, predict, compare and sweep do, apart from their flags."""
+"""What the commands train, eval, predict, compare, sweep, report and explain do, apart from their flags."""
 
 import csv
 import inspect
 import io
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +16,19 @@ from rich.table import Table
 from vitreous.data import BUILTIN, Source, read, read_image_files, split
 from vitreous.data.source import PARTS
 from vitreous.errors import InputError, check_choice
+from vitreous.insight.explain import explain as explain_sample
+from vitreous.insight.explain import explain_heads
+from vitreous.insight.report import read_run, write_report
+from vitreous.insight.style import check_format, save
 from vitreous.insight.sweep import effects_figure
+from vitreous.nn.vit import ViT
 from vitreous.powder.files import read_pattern, to_grid
 from vitreous.sim.source import Q_AXIS
+from vitreous.train.answers import collect
 from vitreous.train.predictor import Prediction, Predictor, load
 from vitreous.train.recipes import RECIPES
 from vitreous.train.recipes.own import own
-from vitreous.train.run import RESULT, Experiment, adjusted, train
+from vitreous.train.run import RESULT, Experiment, adjusted, read_experiment, train
 from vitreous.train.sweep import FACTORS, sweep
 from vitreous.train.task import Regression
 from vitreous.zoo.show import console
@@ -47,7 +54,11 @@ def experiment(
         found = own(read(what, targets), **chosen)
     else:
         raise InputError(f"train: {what!r} is neither a file or folder nor a recipe ({', '.join(RECIPES)})")
-    return adjusted(found, changes)
+    options = [*chosen.items(), *((name, value) for name, value in changes.items() if value is not None)]
+    words = ["vitreous", "train", what, *(["--target", *targets] if targets else [])]
+    for name, value in options:
+        words += [f"--{name}"] if value is True else [f"--{name}", str(value)]
+    return replace(adjusted(found, changes), command=tuple(words))
 
 
 def run_training(made: Experiment, out: Path, resume: bool, device: str, tensorboard: bool) -> None:
@@ -102,14 +113,57 @@ def _result(run: Path) -> dict[str, Any]:
 
 def evaluate(run: Path, data: str, targets: Sequence[str], part: str) -> dict[str, float]:
     """Scores of a run on labelled data: on one part of them, or on all."""
-    check_choice("part", part, ("all", *PARTS))
     predictor = load(run)
     source = read(data, targets)
-    _check_labels(source, predictor)
-    rows = np.arange(len(source)) if part == "all" else getattr(split(source), part)
+    rows = _rows(run, predictor, source, part)
     samples = predictor.check(predictor.on_axis(source)[rows])
     assert source.y is not None
     return predictor.score(samples, source.y[rows])
+
+
+def report(
+    run: Path, out: Path | None, data: str | None, targets: Sequence[str], part: str, against: Sequence[str]
+) -> Path:
+    """Write the report of a run, from its folder or on the named data; returns where it is."""
+    told, out = read_run(run), out or run / "report.html"
+    if not out.parent.is_dir():
+        raise InputError(f"{out}: cannot be written (there is no folder {out.parent})")
+    if data is None and (targets or against):
+        raise InputError(f"{'target' if targets else 'against'}: is a column of data that are named with --data")
+    if data is not None:
+        source = RECIPES[data]().source if data in RECIPES else read(data, targets)
+        predictor = told.predictor
+        rows = _rows(run, predictor, source, part)
+        x = predictor.on_axis(source)
+        predictor.check(x[rows[:1]])
+        assert source.y is not None
+        answers = collect(predictor.model, predictor.task, predictor.scaling, x, source.y, rows)
+        columns = dict(_column(data, name, answers.rows) for name in against)
+        about = source.name if part == "all" else f"the {part} part of {source.name}"
+        told = replace(told, answers=answers, about=about, columns=columns)
+    write_report(told, out)
+    return out
+
+
+def _column(data: str, name: str, rows: NDArray[Any]) -> tuple[str, NDArray[Any]]:
+    """The label of a column and what it says of the rows."""
+    source = read(data, (name,))
+    assert source.y is not None
+    if source.classes:
+        return name, np.array(source.classes)[source.y[rows]]
+    return source.targets[0].label, source.y[rows, 0]
+
+
+def _rows(run: Path, predictor: Predictor, source: Source, part: str) -> NDArray[np.intp]:
+    """Rows of labelled data that make a part, split as the run split its own."""
+    check_choice("part", part, ("all", *PARTS))
+    _check_labels(source, predictor)
+    if part == "all":
+        return np.arange(len(source))
+    made = read_experiment(run)
+    shares = (made["validation"], made["test"], made["train"]["seed"]) if made else ()
+    rows: NDArray[np.intp] = getattr(split(source, *shares), part)
+    return rows
 
 
 def _check_labels(source: Source, predictor: Predictor) -> None:
@@ -129,22 +183,56 @@ def predict(
 ) -> list[dict[str, Any]]:
     """One record for every sample of the files; `anode` or `wavelength` (Å) are for powder patterns."""
     predictor = load(run)
+    return [
+        record
+        for names, samples in _inputs(predictor, run, files, anode, wavelength)
+        for record in _records(names, predictor(samples, coverage))
+    ]
+
+
+def explain(
+    run: Path, file: str, out: Path, row: int, target: str | None, layers: Sequence[int], heads: bool,
+    anode: str | None, wavelength: float | None,
+) -> Sequence[str]:  # fmt: skip
+    """Draw why a run answers as it does to one sample of a file; returns what there is to say about it."""
+    check_format(out)
+    predictor = load(run)
+    if (heads or layers) and not isinstance(predictor.model, ViT):
+        raise InputError(f"heads: {run} is a CNN, which has no attention; leave it out for attributions")
+    if file in BUILTIN:
+        samples = BUILTIN[file]().x
+        names = [f"{file}:{i}" for i in range(len(samples))]
+    else:
+        ((names, samples),) = _inputs(predictor, run, [Path(file)], anode, wavelength)
+    if not 0 <= row < len(names):
+        raise InputError(f"row: found {row}, but {file} holds {len(names)} sample(s), counted from 0")
+    told = (
+        explain_heads(predictor, samples[row], layers or None, target, Path(names[row]).name)
+        if heads or layers
+        else explain_sample(predictor, samples[row], target, Path(names[row]).name)
+    )
+    save(told.figure, out)
+    return told.text
+
+
+def _inputs(
+    predictor: Predictor, run: Path, files: Sequence[Path], anode: str | None, wavelength: float | None
+) -> Iterator[tuple[list[str], NDArray[Any]]]:
+    """Names and samples of the files, as the run takes them: together where they have one a file."""
+    names = [str(file) for file in files]
     if [(axis.name, axis.unit) for axis in predictor.axes] == [(Q_AXIS.name, Q_AXIS.unit)]:
-        patterns = np.stack([_on_q(predictor, file, anode, wavelength) for file in files])
-        return _records([str(file) for file in files], predictor(patterns, coverage))
+        yield names, np.stack([_on_q(predictor, file, anode, wavelength) for file in files])
+        return
     for name, value in (("anode", anode), ("wavelength", wavelength)):
         if value is not None:
             raise InputError(f"{name}: is for powder patterns; {run} was trained on {predictor.data}")
     if len(predictor.axes) == 2:
         channels, *size = predictor.model.config.input
-        source = read_image_files([str(file) for file in files], channels=channels, size=(size[0], size[1]))
-        return _records([str(file) for file in files], predictor(source.x, coverage))
-    found = []
-    for file in files:
-        source = read(str(file))
-        names = [f"{file}:{row}" for row in range(len(source))]
-        found += _records(names, predictor(predictor.on_axis(source), coverage))
-    return found
+        yield names, read_image_files(names, channels=channels, size=(size[0], size[1])).x
+        return
+    for name in names:
+        source = read(name)
+        yield [f"{name}:{row}" for row in range(len(source))], predictor.on_axis(source)
 
 
 def _on_q(predictor: Predictor, file: Path, anode: str | None, wavelength: float | None) -> NDArray[np.float64]:

@@ -1,4 +1,4 @@
-"""The demonstration behind `make demo`: a transformer trained on embedded data beside a CNN, with a figure."""
+"""The demonstration behind `make demo`: a transformer trained on embedded data beside a CNN, a figure and a report."""
 
 import math
 import tempfile
@@ -10,12 +10,11 @@ from numpy.typing import NDArray
 from rich.console import Console
 from torch import Tensor
 
-from vitreous.commands import print_results
+from vitreous.commands import experiment, print_results, report
 from vitreous.data import digits, split
 from vitreous.insight import training_figure
 from vitreous.nn import record
 from vitreous.train.predictor import load
-from vitreous.train.recipes import RECIPES
 from vitreous.train.run import train
 from vitreous.zoo import create_model
 from vitreous.zoo.show import console, print_models, print_summary
@@ -35,7 +34,7 @@ def run(out: Path | None = None) -> None:
     screen.rule("training on 1,797 images of handwritten digits, 8×8 pixels")
     runs = [folder / "vit", folder / "cnn"]
     for place in runs:
-        train(RECIPES["digits"](place.name), place)
+        train(experiment("digits", (), place.name, {}), place)
     print_results(runs)
     source = digits()
     assert source.y is not None
@@ -46,6 +45,9 @@ def run(out: Path | None = None) -> None:
     _show(screen, source.x[rows, 0], answer.labels, [source.classes[i] for i in source.y[rows]])
     screen.print(f"The runs are in {folder}, curves and confusion in {figure}", highlight=False)
     screen.print(f"Try:  vitreous eval {runs[0]} digits", highlight=False)
+    screen.rule("the report")
+    where = report(runs[0], folder / "report.html", None, (), "test", ())
+    screen.print(f"What the transformer learnt, to open in a browser: {where}", highlight=False)
 
 
 def _spectrum(screen: Console) -> None:

@@ -1,14 +1,12 @@
 """A refined powder pattern: what was measured, what the cell explains of it, and what is left."""
 
-import io
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from vitreous.atomic import write_atomically
-from vitreous.insight.pattern import check_format, indices
-from vitreous.insight.style import figure
+from vitreous.insight.pattern import indices
+from vitreous.insight.style import check_format, figure, save
 from vitreous.powder.refine import Fit
 
 _LINES = 12  # reflections that the close-up shows
@@ -35,9 +33,7 @@ def fit_figure(fit: Fit, path: Path, title: str = "", ylabel: str = "intensity")
         close.set_title("low angles", loc="left", fontsize=9)
         whole.set_ylabel(ylabel)
         whole.legend(frameon=False, fontsize=8)
-        content = io.BytesIO()
-        drawing.savefig(content, format=path.suffix[1:].lower())
-    write_atomically(path, content.getvalue())
+    save(drawing, path)
 
 
 def _low(fit: Fit) -> Any:

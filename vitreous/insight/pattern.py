@@ -1,6 +1,5 @@
 """Powder patterns: one with the reflections below it, or several above each other."""
 
-import io
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -8,12 +7,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from vitreous.atomic import write_atomically
 from vitreous.errors import InputError, check_choice
-from vitreous.insight.style import figure
+from vitreous.insight.style import check_format as check_format
+from vitreous.insight.style import figure, save
 from vitreous.powder.files import Pattern, require_wavelength
 
-_FORMATS = (".png", ".pdf", ".svg")
 _LABELS = 8  # reflections that are named
 _APART = 0.025  # of the axis: labels nearer than this would overlap
 _HIGHEST = 60.0  # inches
@@ -61,14 +59,7 @@ def pattern_figure(
         axes.margins(x=0)
         if ticks is not None:
             _mark(axes, several[0], ticks, axis)
-        content = io.BytesIO()
-        drawing.savefig(content, format=path.suffix[1:].lower())
-    write_atomically(path, content.getvalue())
-
-
-def check_format(path: Path) -> None:
-    """Raise `InputError` unless a figure can be written in the format that the file's name asks for."""
-    check_choice(f"{path}: file type", path.suffix.lower(), _FORMATS)
+    save(drawing, path)
 
 
 def _label(patterns: Sequence[Pattern], axis: str) -> str:

@@ -1,17 +1,42 @@
 """One style for every figure, readable in print."""
 
+import io
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+from vitreous.atomic import write_atomically
+from vitreous.errors import check_choice
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_FORMATS = (".png", ".pdf", ".svg")
 _STYLE: Any = {"font.size": 9, "axes.spines.top": False, "axes.spines.right": False, "savefig.dpi": 150}
 
 
 @contextmanager
-def figure(width: float, height: float) -> Iterator[Any]:
+def figure(width: float, height: float) -> Iterator["Figure"]:
     """An empty figure of this size in inches, drawn without a display."""
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
     with mpl.rc_context(_STYLE):
         yield Figure(figsize=(width, height), layout="constrained")
+
+
+def check_format(path: Path) -> None:
+    """Raise `InputError` unless a figure can be written in the format that the file's name asks for."""
+    check_choice(f"{path}: file type", path.suffix.lower(), _FORMATS)
+
+
+def save(drawing: "Figure", path: Path) -> None:
+    """Write a figure, whole or not at all, as .png, .pdf or .svg."""
+    import matplotlib as mpl
+
+    check_format(path)
+    content = io.BytesIO()
+    with mpl.rc_context(_STYLE):
+        drawing.savefig(content, format=path.suffix[1:].lower())
+    write_atomically(path, content.getvalue())

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from vitreous.insight.behaviour import confusion, draw_confusion, draw_parity
 from vitreous.insight.style import figure
 from vitreous.train.predictor import Prediction
 from vitreous.train.run import METRICS
@@ -24,9 +25,12 @@ def training_figure(runs: Sequence[Path], answer: Prediction, truth: NDArray[Any
         left.set(xlabel="share of the training", ylabel=f"validation {name}")
         left.legend(frameon=False)
         if answer.probabilities is not None:
-            _confusion(right, answer, truth)
+            predicted = answer.probabilities.argmax(1)
+            draw_confusion(right, confusion(predicted, truth, len(answer.classes)), answer.classes)
+            right.set_title(f"{(predicted != truth).sum()} of {len(truth)} test samples wrong")
         else:
-            _parity(right, answer, truth)
+            assert answer.values is not None
+            draw_parity(right, answer.values[:, 0], truth[:, 0], answer.targets[0].label)
         drawing.savefig(path)
 
 
@@ -34,26 +38,3 @@ def _curve(run: Path, name: str) -> tuple[list[int], list[float]]:
     lines = [json.loads(line) for line in (run / METRICS).read_text().splitlines()]
     points = [(line["step"], line["validation"][name]) for line in lines if "validation" in line]
     return [step for step, _ in points], [score for _, score in points]
-
-
-def _confusion(axes: Any, answer: Prediction, truth: NDArray[Any]) -> None:
-    assert answer.probabilities is not None
-    count = len(answer.classes)
-    matrix = np.zeros((count, count), dtype=int)
-    np.add.at(matrix, (truth, answer.probabilities.argmax(1)), 1)
-    axes.imshow(np.log1p(matrix), cmap="Blues")
-    for i, j in zip(*np.nonzero(matrix), strict=True):
-        axes.text(j, i, str(matrix[i, j]), ha="center", va="center", color="white" if i == j else "crimson", fontsize=7)
-    axes.set_xticks(range(count), answer.classes)
-    axes.set_yticks(range(count), answer.classes)
-    wrong = matrix.sum() - np.trace(matrix)
-    axes.set(xlabel="predicted", ylabel="true", title=f"{wrong} of {matrix.sum()} test samples wrong")
-
-
-def _parity(axes: Any, answer: Prediction, truth: NDArray[Any]) -> None:
-    assert answer.values is not None
-    axes.plot(truth[:, 0], answer.values[:, 0], ".", alpha=0.6)
-    ends = [truth[:, 0].min(), truth[:, 0].max()]
-    axes.plot(ends, ends, "k-", lw=0.8)
-    label = answer.targets[0].label
-    axes.set(xlabel=f"true {label}", ylabel=f"predicted {label}")

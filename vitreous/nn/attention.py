@@ -1,8 +1,9 @@
 """Multi-head attention (S2.3): self or cross, any score of S2.2, masks and additive biases (S4.1, S2.10).
 
 The fast path hands scores that are dot products, with their bias, to `scaled_dot_product_attention`; the recorded path
-computes the N × N weights in the open and agrees with it. A trainable bias has a gradient for every pair, so while it
-trains on a CPU the fused kernel too holds one number a pair.
+computes the N × N weights in the open and agrees with it. Weights that are only wanted reduced are computed beside the
+fast path, a few samples at a time, and never lie in memory together. A trainable bias has a gradient for every pair, so
+while it trains on a CPU the fused kernel too holds one number a pair.
 """
 
 import torch
@@ -10,8 +11,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from vitreous.errors import InputError, check_choice
-from vitreous.nn.record import Sink, keep
+from vitreous.nn.record import Reduced, Sink, keep
 from vitreous.nn.score import SCORES, Dot, logits
+
+_AT_ONCE = 2**22  # weights in memory while they are reduced
 
 
 class Attention(nn.Module):
@@ -70,6 +73,9 @@ class Attention(nn.Module):
         bias = None if bias is None else bias.to(v.dtype)
         scored = self._score(self.query_norm(q), self.key_norm(k), self.score)
         dropout = self.dropout if self.training else 0.0
+        if isinstance(seen, Reduced):
+            keep(seen, "weights", _reduced(scored, mask, bias, seen))
+            seen = None  # from here on the fast path
         if isinstance(scored, Dot) and seen is None:
             mixed = F.scaled_dot_product_attention(
                 scored.q, scored.k, v, attn_mask=_additive_mask(mask, bias), dropout_p=dropout, scale=scored.scale
@@ -107,3 +113,17 @@ def _softmax(scores: Tensor, mask: Tensor | None, bias: Tensor | None) -> Tensor
         return scores.softmax(dim=-1)
     scores = scores.masked_fill(~extra, float("-inf")) if extra.dtype == torch.bool else scores + extra
     return scores.softmax(dim=-1).masked_fill(scores.isneginf().all(-1, keepdim=True), 0.0)
+
+
+def _reduced(scored: Dot | Tensor, mask: Tensor | None, bias: Tensor | None, seen: Reduced) -> Tensor:
+    """What the sink wants to know of the weights, computed for a few samples at a time."""
+    batch, heads, count = (scored if isinstance(scored, Tensor) else scored.q).shape[:3]
+    keys = scored.shape[-1] if isinstance(scored, Tensor) else scored.k.shape[-2]
+    step = max(1, _AT_ONCE // (heads * count * keys))
+
+    def weights(rows: slice) -> Tensor:
+        extra = (part if part is None or len(part) == 1 else part[rows] for part in (mask, bias))
+        some = scored[rows] if isinstance(scored, Tensor) else Dot(scored.q[rows], scored.k[rows], scored.scale)
+        return _softmax(logits(some), *extra)
+
+    return torch.cat([seen.reduce(weights(slice(start, start + step))) for start in range(0, max(1, batch), step)])

@@ -1,6 +1,6 @@
 """`record`: run the same forward and keep its attention weights and named intermediates."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
 from torch import Tensor, nn
@@ -9,6 +9,17 @@ from vitreous.errors import InputError
 
 Sink = dict[str, Tensor] | None
 """Where a part puts what it is asked to keep; None on the fast path."""
+
+Reduce = Callable[[Tensor], Tensor]
+"""From the attention weights `(b, heads, N_query, N_key)` of some samples to what is kept of them, `(b, ...)`."""
+
+
+class Reduced(dict[str, Tensor]):
+    """A sink whose attention weights are reduced as they are computed, some samples at a time."""
+
+    def __init__(self, reduce: Reduce) -> None:
+        super().__init__()
+        self.reduce = reduce
 
 
 def keep(sink: Sink, name: str, value: Tensor) -> Tensor:
@@ -25,11 +36,11 @@ class Record(Mapping[str, Tensor]):
     `blocks.i.weights`, `blocks.i.attention`, `blocks.i.mlp`, `blocks.i.out`; attention pooling adds `pool.weights`.
     """
 
-    def __init__(self, layers: Iterable[int]) -> None:
+    def __init__(self, layers: Iterable[int], reduce: Reduce | None = None) -> None:
         self.layers = tuple(layers)
         self.model: dict[str, Tensor] = {}
         self.pool: dict[str, Tensor] = {}
-        self.blocks: dict[int, dict[str, Tensor]] = {i: {} for i in self.layers}
+        self.blocks: dict[int, dict[str, Tensor]] = {i: {} if reduce is None else Reduced(reduce) for i in self.layers}
 
     def start(self) -> dict[str, Tensor]:
         """Forget the last forward; the model's own intermediates go into what this returns."""
@@ -39,7 +50,7 @@ class Record(Mapping[str, Tensor]):
 
     @property
     def attention(self) -> dict[int, Tensor]:
-        """Attention weights `(B, heads, N_query, N_key)` of each recorded layer."""
+        """Attention weights `(B, heads, N_query, N_key)` of each recorded layer, or what `reduce` left of them."""
         return {i: kept["weights"] for i, kept in self.blocks.items() if "weights" in kept}
 
     def _flat(self) -> dict[str, Tensor]:
@@ -76,12 +87,20 @@ def unwrap(model: nn.Module) -> nn.Module:
 
 
 @contextmanager
-def record(model: nn.Module, layers: Iterable[int] | int | None = None) -> Iterator[Record]:
+def record(
+    model: nn.Module, layers: Iterable[int] | int | None = None, reduce: Reduce | None = None
+) -> Iterator[Record]:
     """Keep attention weights and named intermediates of every forward inside the `with` block.
 
-    The output is the same as without recording. Weights are `(B, heads, N, N)` a layer, so name only the
-    `layers` you need (negative ones count from the end) when the input is long; None records all of them.
-    What is kept takes part in autograd as usual; run under `torch.no_grad()` where no gradient is wanted.
+    The output is the same as without recording. What is kept takes part in autograd as usual; run under
+    `torch.no_grad()` where no gradient is wanted. Weights are `(B, heads, N, N)` a layer: when the input is long, name
+    the layers you need and reduce their weights. They are then computed a few samples at a time, beside the fast path.
+
+    Args:
+        model: a ViT.
+        layers: to record; negative ones count from the end, None records all.
+        reduce: what to keep of the weights `(b, heads, N, N)` of some samples, e.g. `lambda w: w.mean(1)`; its result's
+            first axis must be the samples.
 
     >>> import torch, vitreous as vt
     >>> model = vt.create_model("vit_spectrum_4500")
@@ -93,7 +112,7 @@ def record(model: nn.Module, layers: Iterable[int] | int | None = None) -> Itera
     inner = unwrap(model)
     if not isinstance(inner, Recordable):
         raise InputError(f"record: {type(inner).__name__} has no attention to record")
-    seen = Record(_layers(layers, len(inner.blocks)))
+    seen = Record(_layers(layers, len(inner.blocks)), reduce)
     before, inner.recording = inner.recording, seen
     try:
         yield seen

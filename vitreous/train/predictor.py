@@ -16,7 +16,8 @@ from vitreous.data.scale import Scaling
 from vitreous.data.source import Axis, Source, Target
 from vitreous.errors import InputError
 from vitreous.nn.models import Model
-from vitreous.train.run import RESULT, TASK, VERSION, outputs
+from vitreous.train.answers import outputs
+from vitreous.train.run import RESULT, TASK, VERSION
 from vitreous.train.task import Regression, Task, task_from_dict
 from vitreous.zoo.weights import load_model
 
@@ -83,7 +84,11 @@ class Predictor:
 
     def __call__(self, x: ArrayLike, coverage: float | None = None) -> Prediction:
         """Predict samples `(n, *grid)` or `(n, channels, *grid)`; `coverage` asks for intervals, e.g. 0.9."""
-        out = self.outputs(x).double()
+        return self.answer(self.outputs(x), coverage)
+
+    def answer(self, out: Tensor, coverage: float | None = None) -> Prediction:
+        """What raw outputs `(n, K)` say."""
+        out = out.double()
         if not isinstance(self.task, Regression):
             return Prediction(self.task.classes, out.softmax(-1).numpy())
         values = self.task.physical(out)  # in double: a small spread about a large mean needs the digits

@@ -1,12 +1,13 @@
 """A run: data, model, task and loop put together, and the folder that holds all that is needed to use the result.
 
-`config.json` the model, `model.safetensors` its weights, `task.json` what goes in and comes out, `metrics.jsonl` how it
-went, `result.json` how good it is, `last/` to go on.
+`config.json` the model, `model.safetensors` its weights, `task.json` what goes in and comes out, `experiment.json` how
+it was made, `metrics.jsonl` how it went, `result.json` how good it is, `test.npz` what it answered, `last/` to go on.
 """
 
 import copy
 import json
 import os
+import platform
 import time
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -20,14 +21,16 @@ from numpy.typing import NDArray
 from torch import Tensor, distributed, nn
 from torch.distributed import PrefixStore, rendezvous  # type: ignore[attr-defined]
 
+from vitreous import __version__
 from vitreous.atomic import write_atomically
-from vitreous.data import Source, Split, split
+from vitreous.data import PARTS, Source, Split, split
 from vitreous.data.augment import Augment
 from vitreous.data.scale import Scaling, fit_scaling
 from vitreous.errors import InputError, check_choice
 from vitreous.nn.models import Config, build
 from vitreous.nn.vit import ViT
 from vitreous.train import state
+from vitreous.train.answers import collect, outputs, write_answers
 from vitreous.train.config import TrainConfig
 from vitreous.train.loop import Log, Loop, Watcher
 from vitreous.train.progress import Bar, TensorBoard
@@ -35,7 +38,7 @@ from vitreous.train.stream import ArrayStream, Batch, FreshStream, Stream
 from vitreous.train.task import Mixture, Regression, Task, task_for
 from vitreous.zoo.weights import CONFIG, load_model, save_model
 
-TASK, RESULT, METRICS = "task.json", "result.json", "metrics.jsonl"
+TASK, EXPERIMENT, RESULT, METRICS = "task.json", "experiment.json", "result.json", "metrics.jsonl"
 VERSION = 1
 
 
@@ -54,6 +57,7 @@ class Experiment:
         hypotheses: of a regression: answers among which the model decides, where one pattern may have several; 0
             for one answer.
         validation, test: shares of the data where the source does not give the parts.
+        command: words of the command that makes it, but for `--out`; none where it was put together in Python.
     """
 
     source: Source
@@ -66,6 +70,7 @@ class Experiment:
     hypotheses: int = 0
     validation: float = 0.1
     test: float = 0.1
+    command: tuple[str, ...] = ()
 
 
 def adjusted(found: Experiment, changes: dict[str, Any]) -> Experiment:
@@ -174,6 +179,7 @@ def train(
     if main:
         folder.mkdir(parents=True, exist_ok=True)
         write_task(folder, task, scaling, e.source)
+        _write_experiment(folder, e, parts, accelerator)
         watchers.append(Log(folder / METRICS, loop.done))
     if main and tensorboard:
         watchers.append(TensorBoard(str(folder / "tensorboard")))
@@ -209,38 +215,15 @@ def _finish(
             if accelerator.is_main_process:
                 write_task(folder, task, scaling, e.source)
         result[part] = task.metrics(out, y)
-        if part == "test" and isinstance(task, Regression) and task.scores and len(task.scores[0]) >= 9:
+        if part == "test" and isinstance(task, Regression) and task.bounds(0.9):
             inside = (task.physical(out) - task.decode(y)).abs() <= task.half_width(out, 0.9)
             result[part]["coverage90"] = float(inside.float().mean())
+        if part == "test":
+            assert e.source.y is not None
+            kept = collect(model, task, scaling, e.source.x, e.source.y, rows, out, accelerator, e.train.batch)
+            if accelerator.is_main_process:
+                write_answers(folder, kept)
     return result
-
-
-def outputs(
-    model: nn.Module,
-    x: NDArray[Any],
-    rows: NDArray[np.intp],
-    scaling: Scaling,
-    accelerator: Accelerator | None = None,
-    batch: int = 256,
-    device: torch.device | None = None,
-) -> Tensor:
-    """Raw outputs `(len(rows), K)` of the model, computed in equal batches shared by all processes, on the CPU."""
-    world = accelerator.num_processes if accelerator else 1
-    rank = accelerator.process_index if accelerator else 0
-    device = accelerator.device if accelerator else device or torch.device("cpu")
-    share = -(-len(rows) // world)
-    batch = max(1, min(batch, share))
-    length = -(-share // batch) * batch
-    mine = np.resize(rows[rank * share : (rank + 1) * share] if rank * share < len(rows) else rows, length)
-    found = []
-    with torch.no_grad():
-        for start in range(0, length, batch):
-            part = np.ascontiguousarray(x[mine[start : start + batch]])
-            found.append(model(scaling(torch.from_numpy(part).to(device))).float())
-    out = torch.cat(found)[:share]
-    if accelerator and world > 1:
-        out = accelerator.gather(out)
-    return out[: len(rows)].cpu()
 
 
 def _spread(model: nn.Module, start: Tensor) -> None:
@@ -267,3 +250,38 @@ def write_task(folder: Path, task: Task, scaling: Scaling, source: Source) -> No
         "task": task.to_dict(),
     }
     write_atomically(folder / TASK, (json.dumps(about, indent=1) + "\n").encode())
+
+
+def _write_experiment(folder: Path, e: Experiment, parts: Split, accelerator: Accelerator) -> None:
+    """`experiment.json`: how the run is made, for those who want to make it again."""
+    about = {
+        "command": list(e.command),
+        "train": e.train.to_dict(),
+        "augment": e.augment.to_dict(),
+        "scale": e.scale,
+        "loss": e.loss,
+        "label_smoothing": e.label_smoothing,
+        "hypotheses": e.hypotheses,
+        "validation": e.validation,
+        "test": e.test,
+        "samples": {part: len(getattr(parts, part)) for part in PARTS},
+        "made_with": {
+            "vitreous": __version__,
+            "torch": torch.__version__,
+            "python": platform.python_version(),
+            "device": torch.cuda.get_device_name() if accelerator.device.type == "cuda" else "CPU",
+            "processes": accelerator.num_processes,
+            "precision": accelerator.mixed_precision,
+        },
+    }
+    write_atomically(folder / EXPERIMENT, (json.dumps(about, indent=1) + "\n").encode())
+
+
+def read_experiment(folder: Path) -> dict[str, Any]:
+    """What `experiment.json` says; empty where there is none."""
+    path = folder / EXPERIMENT
+    try:
+        found: dict[str, Any] = json.loads(path.read_text()) if path.is_file() else {}
+    except ValueError:
+        raise InputError(f"{path}: is damaged") from None
+    return found

@@ -50,7 +50,7 @@ def sweep(
         place = folder / _name(chosen)
         model = replace(base, dim=chosen["dim"], patch=(chosen["patch"],), stride=(), depth=chosen["depth"])
         resume = (place / "last").is_dir()
-        result = train(replace(made, model=model), place, resume=resume, device=device)
+        result = train(replace(made, model=model, command=()), place, resume=resume, device=device)
         return float(result["validation"][name])
 
     study.optimize(objective)

@@ -41,6 +41,10 @@ class Classification:
         """Cross-entropy with the probabilities `y`."""
         return F.cross_entropy(out, y, label_smoothing=self.label_smoothing)
 
+    def misfit(self, out: Tensor, y: Tensor) -> Tensor:
+        """How far each answer is from the truth, `(n,)`: the cross-entropy."""
+        return F.cross_entropy(out, y, reduction="none")
+
     def metrics(self, out: Tensor, y: Tensor) -> dict[str, float]:
         """Accuracy, top-5 accuracy and macro F1, of logits and class probabilities."""
         from torchmetrics.functional.classification import multiclass_accuracy, multiclass_f1_score
@@ -159,6 +163,14 @@ class Regression:
         """The chosen loss on standardised targets."""
         return LOSSES[self.loss_name](out, y, self)
 
+    def misfit(self, out: Tensor, y: Tensor) -> Tensor:
+        """How far each answer is from the truth, `(n,)`: the largest of its errors."""
+        return self.errors(out, y).amax(1)
+
+    def errors(self, out: Tensor, y: Tensor) -> Tensor:
+        """|answer − truth| in standard deviations of each target, `(n, K)`; 0 for one that never changes."""
+        return (self.point(out) - y).abs() * (y.new_tensor(self.scale) > _NOTHING)
+
     def metrics(self, out: Tensor, y: Tensor) -> dict[str, float]:
         """MAE, RMSE, MAPE and R² of each target in its units, their means, and the RMSE in standard deviations."""
         from torchmetrics.functional import (
@@ -192,6 +204,10 @@ class Regression:
             ordered = ordered[torch.linspace(0, len(ordered) - 1, most).round().long()]
         kept = tuple(tuple(column) for column in ordered.T.tolist())
         return replace(self, scores=kept)
+
+    def bounds(self, coverage: float) -> bool:
+        """Whether there are validation samples enough for intervals of this coverage."""
+        return bool(self.scores) and np.ceil((len(self.scores[0]) + 1) * coverage) <= len(self.scores[0])
 
     def half_width(self, out: Tensor, coverage: float) -> Tensor:
         """Half the width of the interval that covers the truth with the given probability, `(n, K)`, in units.

@@ -1,0 +1,113 @@
+"""The report in a real browser: Debian's Chromium, driven by Playwright."""
+
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+PHONE, DESK = 400, 1200
+
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="needs a browser: apt-get install chromium")
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright: pip install '.[dev]'")
+    with playwright.sync_playwright() as driver:
+        found = driver.chromium.launch(executable_path=CHROMIUM)
+        yield found
+        found.close()
+
+
+class Visit:
+    """A page as a visitor has it, and everything that went wrong on the way."""
+
+    def __init__(self, browser: Any, path: Path, width: int, scheme: str = "light") -> None:
+        context = browser.new_context(
+            viewport={"width": width, "height": 800}, color_scheme=scheme, reduced_motion="reduce"
+        )
+        self.faults: list[str] = []
+        self.asked: list[str] = []
+        self.page = context.new_page()
+        self.page.on("console", lambda message: self.faults.append(message.text))
+        self.page.on("pageerror", lambda fault: self.faults.append(str(fault)))
+        self.page.on("requestfailed", lambda request: self.faults.append(request.url[:80]))
+        self.page.on("request", lambda request: self.asked.append(request.url[:80]))
+        self.page.goto(path.as_uri())
+
+    def measure(self, code: str) -> Any:
+        return self.page.evaluate(code)
+
+
+@pytest.mark.parametrize("width", [PHONE, DESK])
+def test_it_loads_without_a_fault_or_a_request(browser: Any, digits_report: Path, width: int) -> None:
+    visit = Visit(browser, digits_report, width)
+    visit.measure("window.scrollTo(0, document.body.scrollHeight)")
+    assert visit.faults == []
+    assert [url for url in visit.asked if not url.startswith(("file:", "data:"))] == []
+
+
+@pytest.mark.parametrize("width", [PHONE, DESK])
+def test_every_image_is_there(browser: Any, digits_report: Path, width: int) -> None:
+    visit = Visit(browser, digits_report, width)
+    sizes = visit.measure("Promise.all([...document.images].map(i => i.decode().then(() => i.naturalWidth)))")
+    assert len(sizes) >= 11
+    assert min(sizes) > 300
+
+
+@pytest.mark.parametrize("width", [320, PHONE, 768, DESK])
+def test_nothing_is_wider_than_the_window(browser: Any, digits_report: Path, width: int) -> None:
+    visit = Visit(browser, digits_report, width)
+    assert visit.measure("document.documentElement.scrollWidth") <= width
+
+
+@pytest.mark.parametrize("width", [PHONE, DESK])
+def test_every_section_can_be_seen_and_reached_from_the_contents(
+    browser: Any, digits_report: Path, width: int, tmp_path: Path
+) -> None:
+    page = Visit(browser, digits_report, width).page
+    titles = re.findall(r"<h2>(.*?)</h2>", digits_report.read_text())
+    assert len(titles) >= 10
+    for title in titles:
+        page.get_by_role("navigation").get_by_role("link", name=title, exact=True).click()
+        heading = page.get_by_role("heading", name=title, exact=True)
+        heading.scroll_into_view_if_needed()
+        box = heading.bounding_box()
+        assert heading.is_visible()
+        assert box is not None
+        assert box["width"] > 100
+    page.screenshot(path=tmp_path / "report.png", full_page=True)
+    assert (tmp_path / "report.png").stat().st_size > 100_000
+
+
+def test_text_is_large_enough_on_a_telephone(browser: Any, digits_report: Path) -> None:
+    visit = Visit(browser, digits_report, PHONE)
+    sizes = visit.measure(
+        "[...document.querySelectorAll('p, li, td, code')].map(e => parseFloat(getComputedStyle(e).fontSize))"
+    )
+    assert min(sizes) >= 14
+    shown = visit.measure("[...document.querySelectorAll('figure:not(.wide) img')].map(i => i.clientWidth)")
+    assert min(shown) > 0.85 * PHONE
+
+
+def test_it_is_dark_where_the_reader_wants_it_dark(browser: Any, digits_report: Path) -> None:
+    def shades(scheme: str) -> tuple[int, int]:
+        visit = Visit(browser, digits_report, DESK, scheme)
+        colours = visit.measure("(s => [s.backgroundColor, s.color])(getComputedStyle(document.body))")
+        paper, ink = (sum(map(int, re.findall(r"\d+", colour)[:3])) for colour in colours)
+        return paper, ink
+
+    paper, ink = shades("light")
+    assert paper - ink > 400
+    paper, ink = shades("dark")
+    assert ink - paper > 400
+
+
+def test_spectra_are_shown_as_well(browser: Any, spectra_report: Path) -> None:
+    visit = Visit(browser, spectra_report, PHONE)
+    assert visit.faults == []
+    assert visit.measure("document.documentElement.scrollWidth") <= PHONE

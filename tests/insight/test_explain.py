@@ -1,0 +1,80 @@
+"""`vitreous explain`: a figure for every run, and mistakes in one line."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.insight.predictors import KINDS, VITS, predictor, sample
+from tests.test_cli import fails, spectra_file
+from vitreous.cli import main
+from vitreous.insight.explain import explain, explain_heads
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_of_run_is_explained(kind: str) -> None:
+    told = explain(predictor(kind), sample(kind), name="sample")
+    told.figure.canvas.draw()
+    panels = [axes.get_title("left") for figure in told.figure.subfigs for axes in figure.axes]
+    assert [title for title in panels if title.startswith("attention")] == [] or kind in VITS
+    assert any(title.startswith("integrated gradients") for title in panels)
+    assert panels[-2:] == ["deletion", "insertion"]
+    assert ("the run is a CNN: it has no attention, so there are attributions only" in told.text) == (kind not in VITS)
+    if kind in VITS:
+        explain_heads(predictor(kind), sample(kind), name="sample").figure.canvas.draw()
+
+
+def test_a_spectrum_is_drawn_along_its_axis_and_the_target_can_be_chosen() -> None:
+    told = explain(predictor("spectrum"), sample("spectrum"), "water")
+    assert re.match(r"water = \S+ %$", told.text[0])
+    above, _ = told.figure.subfigs
+    assert above.axes[-1].get_xlabel() == "wavelength (nm)"
+    assert above.axes[-1].get_xlim() == (0.0, 92.0)
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("runs")
+    data = str(spectra_file(folder / "spectra.csv"))
+    for model in ("vit", "cnn"):
+        out = str(folder / model)
+        main(["train", data, "--out", out, "--target", "height:mm", "--steps", "4", "--batch", "16", "--model", model])
+    return folder
+
+
+def test_the_command_draws_and_says_what_it_found(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = runs / "why.svg"
+    main(["explain", str(runs / "vit"), str(runs / "spectra.csv"), "--row", "3", "--out", str(out)])
+    said = capsys.readouterr().out.splitlines()
+    assert said[0].startswith("height = ")
+    assert said[0].endswith(" mm")
+    assert "insertion − deletion" in said[1] or "nothing to explain" in said[1]
+    assert said[2] == f"The figure is in {out}"
+    assert "<svg" in out.read_text()
+    main(["explain", str(runs / "cnn"), str(runs / "spectra.csv"), "--out", str(runs / "cnn.png")])
+    assert "it has no attention" in capsys.readouterr().out
+    main(["explain", str(runs / "vit"), str(runs / "spectra.csv"), "--heads", "--out", str(runs / "heads.pdf")])
+    main(["explain", str(runs / "vit"), str(runs / "spectra.csv"), "--layer", "0", "-1", "--out", str(out)])
+
+
+def test_mistakes_are_one_line(runs: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    vit, cnn, data, out = str(runs / "vit"), str(runs / "cnn"), str(runs / "spectra.csv"), str(tmp_path / "why.png")
+    short = tmp_path / "short.csv"
+    np.savetxt(short, np.ones((2, 5)), delimiter=",", header="500,502,504,506,508", comments="")
+    for words, args in {
+        "layer 9 does not exist; the model has layers 0 to": (vit, data, "--layer", "9"),
+        "is a CNN, which has no attention": (cnn, data, "--heads"),
+        "row: found 60, but": (vit, data, "--row", "60"),
+        "the run knows no 'width'; it knows height": (vit, data, "--target", "width"),
+        "found samples of shape (1, 5), expected (1, 20)": (vit, str(short)),
+        "found samples of shape (1, 8, 8)": (vit, "digits"),
+        "short.cvs: no such file or folder": (vit, str(tmp_path / "short.cvs")),
+        "anode: is for powder patterns": (vit, data, "--anode", "Cu"),
+        "is no run folder": (str(tmp_path), data),
+    }.items():
+        capsys.readouterr()
+        assert words in fails(capsys, "explain", *args, "--out", out)
+    assert "file type: unknown choice '.gif'" in fails(capsys, "explain", vit, data, "--out", str(tmp_path / "why.gif"))
+    assert "cannot be written" in fails(capsys, "explain", vit, data, "--out", str(tmp_path / "no" / "why.png"))
+    assert not Path(out).exists()

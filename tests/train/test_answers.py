@@ -1,0 +1,100 @@
+"""Answers kept with a run: those of its model, the worst first, in plain arrays."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import vitreous as vt
+from vitreous.data import Axis, Source, Target, split
+from vitreous.errors import InputError
+from vitreous.train import Experiment, TrainConfig, answers, load, train
+from vitreous.train.answers import ANSWERS, collect, read_answers
+from vitreous.train.run import read_experiment
+from vitreous.train.task import Regression
+
+
+def made() -> Experiment:
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(200, 1, 20)).astype(np.float32)
+    y = np.column_stack([x[:, 0, 3], np.exp(x[:, 0, 5])])
+    source = Source("made", x, y, (Axis(),), ("i",), (), (Target("a", "mm"), Target("b", log=True)))
+    model = vt.ViTConfig(input=(1, 20), patch=(5,), dim=8, depth=1, heads=2)
+    return Experiment(source, model, TrainConfig(steps=5, batch=32), test=0.2, command=("vitreous", "train", "made"))
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("answers") / "run"
+    train(made(), folder, bar=False)
+    return folder
+
+
+def test_a_run_keeps_the_answers_to_its_test_part(run: Path) -> None:
+    source, predictor, kept = made().source, load(run), read_answers(run)
+    assert kept is not None
+    assert source.y is not None
+    np.testing.assert_array_equal(kept.rows, split(source, test=0.2).test)
+    np.testing.assert_array_equal(kept.y, source.y[kept.rows])
+    np.testing.assert_array_equal(kept.samples, source.x[kept.rows[kept.shown]])
+    np.testing.assert_allclose(kept.out, predictor.outputs(source.x[kept.rows]), atol=1e-6)
+    assert len(np.unique(kept.shown)) == 16
+
+
+def test_the_worst_answer_comes_first(run: Path) -> None:
+    predictor, kept = load(run), read_answers(run)
+    assert kept is not None
+    assert isinstance(predictor.task, Regression)
+    errors = predictor.task.errors(torch.from_numpy(kept.out), predictor.task.encode(kept.y)).amax(1)
+    assert kept.shown[0] == errors.argmax()
+
+
+def test_features_are_what_the_head_is_given(run: Path) -> None:
+    predictor, kept = load(run), read_answers(run)
+    assert kept is not None
+    with torch.no_grad():
+        out = predictor.model.head(torch.from_numpy(kept.features))
+    np.testing.assert_allclose(out, kept.out[kept.mapped], atol=1e-5)
+
+
+def test_no_more_is_kept_than_has_room(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    predictor, source = load(run), made().source
+    assert source.y is not None
+    monkeypatch.setattr(answers, "_VALUES", 100)
+    monkeypatch.setattr(answers, "_MAPPED", 10)
+    monkeypatch.setattr(answers, "_BYTES", 6 * 80)
+    kept = collect(predictor.model, predictor.task, predictor.scaling, source.x, source.y, np.arange(200))
+    assert kept.out.shape == (50, 2)
+    assert (kept.rows[0], kept.rows[-1]) == (0, 199)
+    assert kept.features.shape == (10, 8)
+    assert len(kept.samples) == 8  # four at least of either kind
+
+
+def test_a_target_that_never_changes_is_never_the_worst() -> None:
+    task = Regression((Target("a"), Target("b")), (0.0, 1.0), (1.0, 1e-30))
+    assert task.misfit(torch.tensor([[0.5, 9.0]]), torch.tensor([[0.0, 0.0]])).item() == 0.5
+
+
+def test_a_damaged_file_is_one_line(run: Path, tmp_path: Path) -> None:
+    content = (run / ANSWERS).read_bytes()
+    for damaged in (b"", content[:1000], b"PK" + content[2:500]):
+        (tmp_path / ANSWERS).write_bytes(damaged)
+        with pytest.raises(InputError, match=r"test\.npz: is damaged"):
+            read_answers(tmp_path)
+    np.savez(tmp_path / ANSWERS, rows=np.array([None, {}], dtype=object))
+    with pytest.raises(InputError, match=r"test\.npz: is damaged"):
+        read_answers(tmp_path)
+
+
+def test_a_run_says_how_it_was_made(run: Path) -> None:
+    about = read_experiment(run)
+    assert about["command"] == ["vitreous", "train", "made"]
+    assert TrainConfig.from_dict(about["train"]) == made().train
+    assert about["samples"] == {"train": 140, "validation": 20, "test": 40}
+
+
+def test_a_run_without_a_test_part_keeps_no_answers(tmp_path: Path) -> None:
+    train(replace(made(), test=0.0), tmp_path / "run", bar=False)
+    assert read_answers(tmp_path / "run") is None
