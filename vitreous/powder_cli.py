@@ -133,7 +133,7 @@ def index(
         json: print JSON in place of a table.
     """
     from vitreous.powder import indexing
-    from vitreous.powder.index import LATTICES
+    from vitreous.powder.solve import LATTICES
 
     wanted = indexing.Wanted(anode, wavelength, peaks, system or tuple(LATTICES), most)
     indexing.index_files(files, wanted, figure, json)

@@ -1,16 +1,20 @@
 """Indexing: the cell of simulated crystals comes back, whatever the system; bad lists of lines are told in one line."""
 
 import math
+import subprocess
+import sys
 
 import numpy as np
 import pytest
 import torch
 
 from vitreous.errors import InputError
-from vitreous.powder.index import index, index_peaks
+from vitreous.powder import index, index_peaks
+from vitreous.powder.candidates import triclinic
 from vitreous.powder.lattice import niggli, primitive, same_lattice
 from vitreous.powder.search import basis_of, cell_of, evidence, merit, observed, refine, reflections
-from vitreous.sim.powder import CLEAN, Effects, lorentz_polarisation, measure
+from vitreous.powder.solve import _proposed
+from vitreous.sim.powder import CLEAN, Effects, measure
 from vitreous.sim.structure import Structure, as_lines
 
 WAVELENGTH = 1.540598
@@ -75,7 +79,7 @@ def test_lines_at_random_are_not_believed() -> None:
     assert not found or found[0].evidence < 20
 
 
-def test_the_same_seed_gives_the_same_answer_and_leaves_the_callers_numbers_alone() -> None:
+def test_the_same_lines_give_the_same_answer_and_leave_the_callers_random_numbers_alone() -> None:
     lines = angles("monoclinic", "P", CELLS["monoclinic"][0], 20)
     torch.manual_seed(1)
     wanted = torch.rand(2)
@@ -126,6 +130,8 @@ def test_a_larger_cell_has_less_evidence_for_the_same_lines() -> None:
     [
         ({"two_theta": [20.0, 30.0, 40.0]}, "lines: found 3, expected 4 at least for a cubic cell, and 20"),
         ({"two_theta": [20.0, 30.0, 40.0, math.nan]}, "not finite"),
+        ({"two_theta": [8.1, 5.2, 4.1, 3.0, 2.2]}, "fall from 8.1 to 2.2, as d in ångström does"),
+        ({"two_theta": [0.3, 0.5, 0.61, 0.9, 1.2]}, "may be radians, 1/d or q"),
         ({"two_theta": [20.0, 30.0, 40.0, 190.0]}, "outside 0 to 180; they are 2θ in degrees"),
         ({"two_theta": [20.0, 30.0, 40.0, 50.0], "error": [0.1]}, "found 4 angles, 4 intensities and 1 errors"),
         ({"two_theta": [20.0, 30.0, 40.0, 50.0], "error": [0.1, 0.1, 0.1, 0.0]}, "errors that are not positive"),
@@ -139,9 +145,55 @@ def test_a_bad_list_of_lines_is_told_in_one_line(settings: dict[str, object], me
     assert "\n" not in str(fault.value)
 
 
-def test_lorentz_polarisation_is_used_nowhere_here() -> None:
-    """Positions alone decide; a line's strength only says whether it is there."""
-    lines = angles("cubic", "F", CELLS["cubic"][0], 8)
-    strength = lorentz_polarisation(torch.as_tensor(lines)).numpy()
-    a, b = (index_peaks(lines, s, wavelength=WAVELENGTH, systems=("cubic",))[0] for s in (None, strength))
-    assert a == b
+def test_weak_foreign_lines_do_not_hide_the_cell() -> None:
+    cell, centring = CELLS["triclinic"]
+    lines = angles("triclinic", centring, cell, 26)
+    foreign = np.random.default_rng(5).uniform(lines[0] - 3, lines[-1], 8)
+    strength = np.concatenate([np.full(len(lines), 0.3), np.full(8, 0.006)])
+    best = index_peaks(np.concatenate([lines, foreign]), strength, wavelength=WAVELENGTH)[0]
+    assert same_lattice(best.cell, niggli(np.array([cell]))[0], 2e-3)
+
+
+@pytest.mark.parametrize("missing", range(3))
+def test_zones_hold_the_cell_though_some_of_its_first_lines_are_missing(missing: int) -> None:
+    cell, _ = CELLS["triclinic"]
+    lines = np.delete(angles("triclinic", "P", cell, 26), [missing, missing + 3, missing + 7])
+    found, _ = triclinic(observed(lines, np.full(len(lines), 0.005), WAVELENGTH), 500, 6)
+    truth = niggli(np.array([cell]))[0]
+    assert any(same_lattice(one, truth, 5e-3) for one in cell_of("triclinic", found).numpy())
+
+
+def test_where_an_axis_is_short_the_cell_is_still_found() -> None:
+    cell = (3.01, 9.27, 10.95, 90.0, 90.0, 90.0)  # the first dozen lines are all of the plane of b* and c*
+    best = index_peaks(angles("orthorhombic", "P", cell, 26), wavelength=WAVELENGTH)[0]
+    assert same_lattice(best.cell, cell, 2e-3)
+
+
+def test_a_superlattice_is_chosen_where_it_alone_explains_weak_lines() -> None:
+    small, large = (4.1, 4.1, 7.35, 90.0, 90.0, 120.0), (4.1 * 3**0.5, 4.1 * 3**0.5, 7.35, 90.0, 90.0, 120.0)
+    strong, every = angles("hexagonal", "P", small, 18), angles("hexagonal", "P", large, 60)
+    weak = every[np.abs(every[:, None] - strong).min(1) > 0.2][[2, 5, 6, 9]]
+    lines, strength = np.concatenate([strong, weak]), np.concatenate([np.full(18, 0.5), np.full(4, 0.02)])
+    with_, without = (index_peaks(lines[:n], strength[:n], wavelength=WAVELENGTH)[0] for n in (22, 18))
+    assert same_lattice(with_.cell, niggli(np.array([large]))[0], 2e-3)
+    assert same_lattice(without.cell, niggli(np.array([small]))[0], 2e-3)
+
+
+def test_a_proposal_is_finished_where_the_search_has_nothing() -> None:
+    cell, _ = CELLS["triclinic"]
+    lines = angles("triclinic", "P", cell, 24)
+    near = torch.tensor([cell], dtype=torch.float64) * torch.tensor([1.004, 0.997, 1.003, 1.002, 0.998, 1.002])
+    found = _proposed(basis_of("triclinic", near), observed(lines, np.full(24, 0.005), WAVELENGTH))
+    best = cell_of("triclinic", found[0].x[None])[0].numpy()
+    assert same_lattice(best, niggli(np.array([cell]))[0], 5e-4)
+
+
+def test_probabilities_are_shares_of_one() -> None:
+    found = index_peaks(angles("monoclinic", "P", CELLS["monoclinic"][0]), wavelength=WAVELENGTH)
+    assert all(0 <= one.probability <= found[0].probability for one in found)
+    assert sum(one.probability for one in found) <= 1 + 1e-9
+
+
+def test_importing_the_package_does_not_load_the_search() -> None:
+    code = "import sys, vitreous.powder as p; assert 'torch' not in sys.modules; assert callable(p.index)"
+    subprocess.run([sys.executable, "-c", code], check=True)

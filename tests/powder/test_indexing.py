@@ -54,6 +54,21 @@ def test_a_folder_gives_one_table(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert "two.xy" in out
 
 
+def test_many_files_are_indexed_at_once_and_a_bad_one_does_not_stop_the_others(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    squares = np.array([3, 4, 8, 11, 12, 16, 19, 20, 24, 27])
+    for i in range(8):
+        angles = 2 * np.degrees(np.arcsin(1.540593 / 2 / (5.5 + i / 10) * np.sqrt(squares)))
+        (tmp_path / f"{i}.txt").write_text("\n".join(f"{angle:.4f}" for angle in angles))
+    (tmp_path / "bad.txt").write_text("ten eleven\n")
+    main(["index", str(tmp_path), "--peaks", "--anode", "Cu", "--system", "cubic", "--json"])
+    records = {record["file"]: record for record in json.loads(capsys.readouterr().out)}
+    for i in range(8):
+        assert records[f"{i}.txt"]["solutions"][0]["conventional"][0] == pytest.approx(5.5 + i / 10, rel=1e-4)
+    assert "expected numbers" in records["bad.txt"]["fault"]
+
+
 @pytest.mark.parametrize(
     ("text", "more", "message"),
     [

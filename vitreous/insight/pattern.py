@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vitreous.errors import InputError, check_choice
-from vitreous.insight.style import check_format as check_format
-from vitreous.insight.style import figure, save
+from vitreous.insight.style import check_format, figure, save
 from vitreous.powder.files import Pattern, require_wavelength
 
 _LABELS = 8  # reflections that are named

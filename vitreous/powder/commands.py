@@ -8,7 +8,8 @@ from typing import Any
 import torch
 
 from vitreous.errors import InputError
-from vitreous.insight.pattern import Ticks, check_format, pattern_figure
+from vitreous.insight.pattern import Ticks, pattern_figure
+from vitreous.insight.style import check_format
 from vitreous.powder import simulate as powder
 from vitreous.powder.files import read_pattern, write_pattern
 from vitreous.sim.powder import Effects

@@ -2,8 +2,13 @@
 
 import json
 import math
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+import os
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -11,27 +16,32 @@ import numpy as np
 from numpy.typing import NDArray
 from rich.progress import track
 from rich.table import Table
+from torch import set_num_threads
 
 from vitreous.errors import InputError
 from vitreous.insight.fit import fit_figure
-from vitreous.insight.pattern import check_format
+from vitreous.insight.style import check_format
 from vitreous.powder.cell import NAMES
 from vitreous.powder.files import Pattern, given_radiation, read_pattern, require_wavelength
-from vitreous.powder.index import LATTICES, Solution, index, index_peaks
+from vitreous.powder.hints import doubts, hints
 from vitreous.powder.refine import Fit, refine
+from vitreous.powder.solve import LATTICES, Solution, index, index_peaks
 from vitreous.zoo.show import console
 
 _HEADINGS = ("a (Å)", "b", "c", "α (°)", "β", "γ")
 _TRUSTED = 0.5  # probability from which on the whole pattern is fitted
+_MANY = 4  # files for which it is worth starting a process
 
 
 @dataclass(frozen=True)
 class Indexed:
-    """A file, its cells, best first, and the fit of the whole pattern with the best."""
+    """A file, its cells, best first, the fit of the whole pattern with the best, and what to look at; or its fault."""
 
     name: str
     solutions: list[Solution]
     fit: Fit | None = None
+    hints: Sequence[str] = ()
+    fault: str | None = None
 
 
 @dataclass(frozen=True)
@@ -56,10 +66,7 @@ def index_files(files: Sequence[Path], wanted: Wanted, figure: Path | None, as_j
     ]
     if figure is not None and len(paths) != 1:
         raise InputError(f"figure: shows the fit of one pattern, but there are {len(paths)}")
-    found = [
-        index_file(path, wanted)
-        for path in track(paths, "indexing", console=console(), disable=len(paths) == 1 or as_json, transient=True)
-    ]
+    found = [index_file(paths[0], wanted)] if len(paths) == 1 else _index_all(paths, wanted, quiet=as_json)
     if figure is not None:
         (one,) = found
         if one.fit is None:
@@ -73,6 +80,26 @@ def index_files(files: Sequence[Path], wanted: Wanted, figure: Path | None, as_j
         _print_best(found)
 
 
+def _index_all(paths: Sequence[Path], wanted: Wanted, quiet: bool) -> list[Indexed]:
+    """Many files, each on a core of its own; what is wrong with one does not stop the others."""
+    jobs = min(len(paths) // _MANY, os.cpu_count() or 1)
+    one = partial(_tried, wanted=wanted)
+    with ExitStack() as stack:
+        results: Iterable[Indexed] = map(one, paths)
+        if jobs > 1:
+            context = get_context("spawn")  # threads of torch do not survive a fork
+            results = stack.enter_context(ProcessPoolExecutor(jobs, context, set_num_threads, (1,))).map(one, paths)
+        shown = {"console": console(), "disable": quiet, "transient": True, "total": len(paths)}
+        return list(track(results, "indexing", **shown))  # type: ignore[arg-type]
+
+
+def _tried(path: Path, wanted: Wanted) -> Indexed:
+    try:
+        return index_file(path, wanted)
+    except InputError as fault:
+        return Indexed(path.name, [], fault=str(fault))
+
+
 def index_file(path: Path, wanted: Wanted) -> Indexed:
     """The cells of one pattern, or of one list of lines, and the fit of the best."""
     if wanted.peaks:
@@ -84,13 +111,20 @@ def index_file(path: Path, wanted: Wanted) -> Indexed:
         lines = _read_lines(path)
         heights = lines[:, 1] if lines.shape[1] > 1 else None
         chosen = {"wavelength": radiation.wavelength, "systems": wanted.systems, "most": wanted.most}
-        return Indexed(path.name, index_peaks(lines[:, 0], heights, **chosen))  # type: ignore[arg-type]
+        solutions = index_peaks(lines[:, 0], heights, **chosen)  # type: ignore[arg-type]
+        return Indexed(path.name, solutions, hints=doubts(solutions))
     pattern = read_pattern(path, wanted.wavelength, wanted.anode)
+    found = index_pattern(pattern, wanted)
+    return replace(found, hints=hints(pattern, found.solutions))
+
+
+def index_pattern(pattern: Pattern, wanted: Wanted) -> Indexed:
+    """The cells of a pattern, and the fit of the best."""
     solutions = index(
         pattern.two_theta, pattern.intensity, wavelength=require_wavelength(pattern), wavelength2=pattern.wavelength2,
         sigma=pattern.sigma, systems=wanted.systems, most=wanted.most,
     )  # fmt: skip
-    return Indexed(path.name, solutions, _fitted(pattern, solutions))
+    return Indexed(pattern.name, solutions, _fitted(pattern, solutions))
 
 
 def _fitted(pattern: Pattern, solutions: list[Solution]) -> Fit | None:
@@ -128,6 +162,10 @@ def _read_lines(path: Path) -> NDArray[np.float64]:
 
 def _record(one: Indexed) -> dict[str, Any]:
     record: dict[str, Any] = {"file": one.name, "solutions": [asdict(solution) for solution in one.solutions]}
+    if one.hints:
+        record["hints"] = list(one.hints)
+    if one.fault is not None:
+        record["fault"] = one.fault
     if one.fit is not None:
         fit = one.fit
         record["refined"] = {
@@ -137,8 +175,9 @@ def _record(one: Indexed) -> dict[str, Any]:
 
 
 def _print_solutions(one: Indexed) -> None:
+    for hint in one.hints:
+        console().print(f"{one.name}: {hint}", highlight=False, soft_wrap=True)
     if not one.solutions:
-        console().print(f"{one.name}: no cell; the pattern has too few lines, or is amorphous", highlight=False)
         return
     table = Table(title=f"{one.name}: unit cells, likeliest first")
     for heading in ("lattice", *_HEADINGS, "V (Å³)", "M20", "F20", "lines", "zero (°)", "prob."):
@@ -176,6 +215,9 @@ def _print_best(found: Sequence[Indexed]) -> None:
     for heading in ("file", "lattice", *_HEADINGS, "M20", "probability"):
         table.add_column(heading, justify="left" if heading in ("file", "lattice") else "right")
     for one in found:
+        for remark in (one.fault, *(f"{one.name}: {hint}" for hint in one.hints)):
+            if remark is not None:
+                console().print(remark, highlight=False, soft_wrap=True)
         if not one.solutions:
             table.add_row(one.name, "none")
             continue

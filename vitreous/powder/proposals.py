@@ -49,9 +49,11 @@ def propose(q: Tensor, intensity: Tensor, count: int) -> Tensor:
     middles, widths, weights = task.parts(out)  # (lists, H, K) and (lists, H)
     of = torch.arange(len(read)).repeat_interleave(task.hypotheses)  # the list that each hypothesis is about
     middles, widths, weights = middles.flatten(0, 1), widths.flatten(0, 1), weights.flatten()
-    drawn = torch.multinomial(weights.exp(), max(0, count - len(of)), replacement=True)
-    noise = torch.distributions.Laplace(0.0, 1.0).sample((len(drawn), middles.shape[1]))
+    rng = torch.Generator().manual_seed(0)  # the same lines have the same answer
+    drawn = torch.multinomial(weights.exp(), max(0, count - len(of)), replacement=True, generator=rng)
+    share = torch.rand((len(drawn), middles.shape[1]), dtype=middles.dtype, generator=rng) - 0.5
+    noise = -share.sign() * torch.log1p(-2 * share.abs().clamp(max=0.4999999))  # of Laplace's distribution
     samples = torch.cat([middles, middles[drawn] + widths[drawn].exp() * noise])[:count]
     lengths = task.decode(samples) * units[torch.cat([of, of[drawn]])[:count], None].square()
     nearest = q[(lengths[..., None] - q).abs().argmin(-1)]
-    return superbase.of_lengths(torch.where(torch.rand_like(lengths) < _SEEN, nearest, lengths))
+    return superbase.of_lengths(torch.where(torch.rand(lengths.shape, generator=rng) < _SEEN, nearest, lengths))

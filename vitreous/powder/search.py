@@ -4,7 +4,8 @@
 parameters. All candidates are treated at once.
 """
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
@@ -25,30 +26,52 @@ def _coefficients(row: tuple[float, ...]) -> tuple[float, ...]:
 
 _BASES = {system: tuple(_coefficients(row) for row in rows) for system, rows in FORMS.items()}
 _ZERO = 0.04  # degrees, how large zero shifts usually are
-_FOREIGN = 0.05  # share of lines that are not the crystal's
+_FOREIGN = 0.05  # share of lines that are not the crystal's, where their intensities are not known
+_FAINT = 0.01  # of the strongest line: as likely foreign as not
 _COST = 5.0  # of a free parameter, in units of log-likelihood
 
 
 @dataclass(frozen=True)
 class Observed:
-    """Lines of a pattern by rising angle: 1/d² (1/Å²), its standard error, and its change by a degree of zero shift."""
+    """Lines of a pattern by rising angle: 1/d² (1/Å²), its standard error, its change by a degree of zero shift.
+
+    And the probability that a line is not the crystal's: weak ones often are of something else.
+    """
 
     q: Tensor
     sigma: Tensor
     slope: Tensor
+    foreign: Tensor
 
     def first(self, count: int) -> "Observed":
         """The first lines."""
-        return Observed(self.q[:count], self.sigma[:count], self.slope[:count])
+        return Observed(self.q[:count], self.sigma[:count], self.slope[:count], self.foreign[:count])
+
+    def shifted(self, zero: float) -> "Observed":
+        """As they would be seen with the instrument's zero set right: it reads too much by `zero` degrees."""
+        return replace(self, q=self.q - zero * self.slope)
+
+    def holding(self, own: float) -> "Observed":
+        """The first lines, of which so many are expected to be the crystal's own."""
+        return self.first(int((torch.cumsum(1 - self.foreign, 0) < own).sum()) + 1)
 
 
-def observed(two_theta: NDArray[np.floating], error: NDArray[np.floating], wavelength: float) -> Observed:
+def observed(
+    two_theta: NDArray[np.floating],
+    error: NDArray[np.floating],
+    wavelength: float,
+    intensity: NDArray[np.floating] | None = None,
+) -> Observed:
     """Lines at angles in degrees with standard errors, measured with a wavelength in ångström."""
     angle = torch.as_tensor(np.asarray(two_theta, np.float64))
     half = torch.deg2rad(angle) / 2
     slope = 2 / wavelength**2 * torch.sin(2 * half) * np.pi / 180
     q = 4 * half.sin().square() / wavelength**2
-    return Observed(q, slope * torch.as_tensor(np.asarray(error, np.float64)), slope)
+    foreign = torch.full_like(q, _FOREIGN)
+    if intensity is not None:
+        share = torch.as_tensor(np.asarray(intensity, np.float64) / np.max(intensity))
+        foreign = (1 / (1 + (share / _FAINT) ** 1.3)).clamp(min=0.01)
+    return Observed(q, slope * torch.as_tensor(np.asarray(error, np.float64)), slope, foreign)
 
 
 @dataclass(frozen=True)
@@ -100,6 +123,38 @@ def cell_of(system: str, x: Tensor) -> Tensor:
     )
 
 
+@dataclass(frozen=True)
+class Map:
+    """Where lines were seen, on a grid in 1/d²: a quick score for very many candidates.
+
+    `table` is high at the lines and has mean 0 and variance 1 over calculated lines that are anywhere; its last entry,
+    of what is beyond the last line, is 0.
+    """
+
+    table: Tensor
+    scale: float
+
+    @classmethod
+    def of(cls, lines: Observed, tolerance: float = 0.03, bins: int = 8192) -> "Map":
+        """With a tolerance in degrees."""
+        top = 1.005 * float(lines.q[-1])
+        grid = torch.linspace(0, top, bins, dtype=lines.q.dtype)
+        half = (tolerance * lines.slope)[:, None]
+        near = (1 - ((grid - lines.q[:, None]) / half).square()).clamp(min=0)
+        table = ((1 - lines.foreign)[:, None] * near).amax(0)
+        density = grid.sqrt() / grid.sqrt().sum()
+        mean = (table * density).sum()
+        spread = ((table - mean).square() * density).sum().sqrt()
+        return cls(torch.cat([(table - mean) / spread, table.new_zeros(1)]).float(), bins / top)
+
+    def score(self, q: Tensor) -> Tensor:
+        """How many standard deviations more of calculated 1/d² `(C, H)` float32 meet lines than by chance, `(C,)`."""
+        beyond = len(self.table) - 1
+        place = (q * self.scale).round_().clamp_(0, beyond).to(torch.int32)
+        hits = self.table.index_select(0, place.view(-1)).view(place.shape)
+        return hits.sum(1) / (place < beyond).sum(1).clamp(min=1).sqrt()
+
+
 def merit(lines: Observed, basis: Tensor, x: Tensor, zero: Tensor | None = None, tolerance: float = 0.0) -> Found:
     """De Wolff's figure of merit Q_n / (2 <|ΔQ|> N_n) of candidates `(C, P)`, N the lines they allow up to the last.
 
@@ -127,8 +182,16 @@ def merit(lines: Observed, basis: Tensor, x: Tensor, zero: Tensor | None = None,
 def evidence(lines: Observed, basis: Tensor, x: Tensor, zero: Tensor) -> Tensor:
     """How much likelier the lines are if a candidate is right than if it met them by chance, `(C,)`, a logarithm.
 
+    Every free parameter costs what fitting it can gain.
+    """
+    return gains(lines, basis, x, zero).sum(1) - _COST * x.shape[1] - 0.5 * (zero / _ZERO).square()
+
+
+def gains(lines: Observed, basis: Tensor, x: Tensor, zero: Tensor) -> Tensor:
+    """What each line adds to the evidence of candidates, `(C, n)`.
+
     By chance, the distance to the nearest calculated line is exponential in the density of such lines, so a cell with
-    many lines gains little from each. Every free parameter costs what fitting it can gain; a line may be foreign.
+    many lines gains little from each. A line may be foreign.
     """
     ordered = _calculated(basis, x).sort(dim=1).values
     place = lines.q - zero[:, None] * lines.slope
@@ -138,8 +201,7 @@ def evidence(lines: Observed, basis: Tensor, x: Tensor, zero: Tensor) -> Tensor:
     density = 1.5 * (allowed / last) * (place / last).clamp(min=0.05).sqrt()
     right = 2 / (lines.sigma * (2 * torch.pi) ** 0.5) * torch.exp(-0.5 * (miss / lines.sigma).square())
     chance = 2 * density * torch.exp(-2 * density * miss)
-    gain = torch.log((1 - _FOREIGN) * right / chance.clamp(min=1e-300) + _FOREIGN)
-    return gain.sum(1) - _COST * x.shape[1] - 0.5 * (zero / _ZERO).square()
+    return torch.log((1 - lines.foreign) * right / chance.clamp(min=1e-300) + lines.foreign)
 
 
 def _calculated(basis: Tensor, x: Tensor) -> Tensor:
@@ -156,21 +218,31 @@ def _nearest(ordered: Tensor, place: Tensor) -> tuple[Tensor, Tensor]:
     return torch.where(lower, place - low, high - place).abs(), torch.where(lower, above - 1, above)
 
 
-def refine(lines: Observed, basis: Tensor, x: Tensor, rounds: int = 12, start: int = 8) -> tuple[Tensor, Tensor]:
+def refine(
+    lines: Observed,
+    basis: Tensor,
+    x: Tensor,
+    rounds: int = 12,
+    start: int = 8,
+    zero: Tensor | None = None,
+    reach: float = math.inf,
+) -> tuple[Tensor, Tensor]:
     """Assign the nearest reflections and solve, again and again, over more and more lines.
 
-    Candidates `(C, P)` to refined ones and their zero shifts in degrees `(C,)`. Lines that stay far off lose their say;
-    the zero shift is let go when half the rounds are done.
+    Candidates `(C, P)`, with zero shifts `(C,)` where known, to refined ones and their zero shifts in degrees `(C,)`.
+    Lines that stay far off, by several times `reach` (degrees) at least, lose their say; the zero shift is let go when
+    half the rounds are done.
     """
-    shift, count = x.new_zeros(len(x)), len(lines.q)
+    shift, count = x.new_zeros(len(x)) if zero is None else zero, len(lines.q)
     start = min(start, count)
     for turn in range(rounds):
         used = round(start + (count - start) * min(1.0, 1.5 * turn / rounds))
         part = lines.first(used)
         ordered, order = _calculated(basis, x).sort(dim=1)
         miss, at = _nearest(ordered, part.q - shift[:, None] * part.slope)
-        scale = torch.maximum(1.5 * miss.median(dim=1, keepdim=True).values, part.sigma)
-        weight = 1 / (part.sigma.square() + scale.square()) / (1 + (miss / (3 * scale)) ** 4)
+        scale = torch.minimum(1.5 * miss.median(dim=1, keepdim=True).values, reach * part.slope)
+        scale = torch.maximum(scale, part.sigma)
+        weight = (1 - part.foreign) / (part.sigma.square() + scale.square()) / (1 + (miss / (3 * scale)) ** 4)
         x, shift = _solve(basis[order.gather(1, at)], part, weight, x, shift, 2 * turn >= rounds)
     return x, shift
 
