@@ -2,9 +2,9 @@
 
     python -m tools.fit_index_probability --count 60 --jobs 2
 
-Simulated patterns are indexed, others than those of `benchmarks/index_table.py`: random triclinic crystals and minerals,
-with and without foreign lines; and lines at random, of no crystal. A logistic regression of the features on whether the
-cell was exact is printed.
+Simulated patterns are indexed, others than those of `benchmarks/index_table.py`: random triclinic crystals and
+minerals, with and without foreign lines; and lines at random, of no crystal. A logistic regression of the features on
+whether the cell was exact is printed.
 """
 
 from concurrent.futures import ProcessPoolExecutor
@@ -44,9 +44,7 @@ def tried(case: Case) -> tuple[tuple[float, ...], bool] | None:
         return features(index_peaks(lines, rng.exponential(0.2, len(lines)), wavelength=1.540598)), False
     pattern, truth = made(case)
     assert pattern.wavelength is not None
-    found = index(
-        pattern.two_theta, pattern.intensity, wavelength=pattern.wavelength, wavelength2=pattern.wavelength2
-    )
+    found = index(pattern.two_theta, pattern.intensity, wavelength=pattern.wavelength, wavelength2=pattern.wavelength2)
     return (features(found), bool(off(np.array(found[0].cell), truth).max() <= _EVERY)) if found else None
 
 

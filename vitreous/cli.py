@@ -294,7 +294,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "demo": demo,
 }
 GROUPS: dict[str, dict[str, Callable[..., None]]] = {
-    "powder": {"simulate": powder_cli.simulate, "plot": powder_cli.plot},
+    "powder": {"simulate": powder_cli.simulate, "plot": powder_cli.plot, "example": powder_cli.example},
 }
 
 

@@ -2,6 +2,7 @@
 
 import math
 import tempfile
+import time
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,8 @@ from vitreous.commands import experiment, print_results, report
 from vitreous.data import digits, split
 from vitreous.insight import training_figure
 from vitreous.nn import record
+from vitreous.powder.commands import write_example
+from vitreous.powder.indexing import Wanted, index_files
 from vitreous.train.predictor import load
 from vitreous.train.run import train
 from vitreous.zoo import create_model
@@ -48,6 +51,20 @@ def run(out: Path | None = None) -> None:
     screen.rule("the report")
     where = report(runs[0], folder / "report.html", None, (), "test", ())
     screen.print(f"What the transformer learnt, to open in a browser: {where}", highlight=False)
+    screen.rule("the unit cell of a powder pattern")
+    _cell(screen, folder)
+
+
+def _cell(screen: Console, folder: Path) -> None:
+    """Index a pattern that comes with the package, and draw the fit."""
+    pattern, page, figure = folder / "triclinic.xy", folder / "triclinic.html", folder / "triclinic.png"
+    write_example("triclinic", pattern)
+    started = time.monotonic()
+    index_files([pattern], Wanted(), figure, page, as_json=False)
+    screen.print(
+        f"Found in {time.monotonic() - started:.1f} s; the fit is in {figure}, the page about it in {page}",
+        highlight=False,
+    )
 
 
 def _spectrum(screen: Console) -> None:

@@ -82,6 +82,22 @@ def simulate(
     commands.simulate(wanted, {name: ends for name, ends in given.items() if ends}, settings, seed, out, figure)
 
 
+def example(
+    name: Annotated[Literal["triclinic", "thiosulfate"], Positional],
+    *,
+    out: Path | None = None,
+) -> None:
+    """Write a pattern that comes with the package, to try things out.
+
+    Args:
+        name: triclinic: simulated as in a laboratory | thiosulfate: measured at a synchrotron.
+        out: the file: .xy, .xye or .csv; NAME.xy if not given.
+    """
+    from vitreous.powder import commands
+
+    commands.write_example(name, out or Path(f"{name}.xy"))
+
+
 def plot(
     files: Annotated[tuple[Path, ...], Positional, arg(metavar="FILE...")],
     out: Path,
@@ -115,6 +131,7 @@ def index(
     system: Annotated[tuple[str, ...], arg(metavar="SYSTEM...")] = (),
     most: int = 5,
     figure: Path | None = None,
+    report: Path | None = None,
     json: bool = False,
 ) -> None:
     """Find the unit cell of powder patterns.
@@ -130,10 +147,11 @@ def index(
         system: search these only: cubic, hexagonal (and trigonal), tetragonal, orthorhombic, monoclinic, triclinic.
         most: cells to show.
         figure: draw the fit here, for one pattern: .png, .pdf or .svg.
+        report: write one HTML page about it here, for one pattern.
         json: print JSON in place of a table.
     """
     from vitreous.powder import indexing
     from vitreous.powder.solve import LATTICES
 
     wanted = indexing.Wanted(anode, wavelength, peaks, system or tuple(LATTICES), most)
-    indexing.index_files(files, wanted, figure, json)
+    indexing.index_files(files, wanted, figure, report, json)

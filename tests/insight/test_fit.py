@@ -9,6 +9,7 @@ import pytest
 
 from vitreous.errors import InputError
 from vitreous.insight.fit import fit_figure
+from vitreous.insight.style import save
 from vitreous.powder.refine import Fit
 
 X = np.linspace(10, 60, 1000)
@@ -37,14 +38,14 @@ FIT = Fit(
 @pytest.mark.parametrize("ending", ["png", "pdf", "svg"])
 def test_a_fit_is_drawn_in_every_format(ending: str, tmp_path: Path) -> None:
     path = tmp_path / f"fit.{ending}"
-    fit_figure(FIT, path, "LaB6")
+    save(fit_figure(FIT, "LaB6"), path)
     assert path.stat().st_size > 5000
 
 
 def test_curves_axes_and_residual_are_named(tmp_path: Path) -> None:
     path = tmp_path / "fit.svg"
     with mpl.rc_context({"svg.fonttype": "none"}):
-        fit_figure(FIT, path, "LaB6", "intensity (counts)")
+        save(fit_figure(FIT, "LaB6", "intensity (counts)"), path)
     text = path.read_text()
     for word in ("2θ (°)", "intensity (counts)", "observed", "calculated", "background", "difference", "reflections"):
         assert word in text
@@ -53,10 +54,10 @@ def test_curves_axes_and_residual_are_named(tmp_path: Path) -> None:
 
 
 def test_a_fit_without_any_line_is_drawn(tmp_path: Path) -> None:
-    fit_figure(replace(FIT, intensities=np.zeros(3)), tmp_path / "fit.png")
+    save(fit_figure(replace(FIT, intensities=np.zeros(3))), tmp_path / "fit.png")
     assert (tmp_path / "fit.png").exists()
 
 
 def test_another_format_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"file type: unknown choice '.tex'; expected one of: .png"):
-        fit_figure(FIT, tmp_path / "fit.tex")
+        save(fit_figure(FIT), tmp_path / "fit.tex")

@@ -1,28 +1,28 @@
 """A refined powder pattern: what was measured, what the cell explains of it, and what is left."""
 
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from vitreous.insight.pattern import indices
-from vitreous.insight.style import check_format, figure, save
+from vitreous.insight.style import figure
 from vitreous.powder.refine import Fit
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 _LINES = 12  # reflections that the close-up shows
 _NAMED = 6  # of them, those with indices
 
 
-def fit_figure(fit: Fit, path: Path, title: str = "", ylabel: str = "intensity") -> None:
+def fit_figure(fit: Fit, title: str = "", ylabel: str = "intensity") -> "Figure":
     """Draw observed points, fitted curve, background, reflections and difference; at low angle once more, larger.
 
     Args:
         fit: what `refine` returned.
-        path: a .png, .pdf or .svg file.
         title: above the figure, before the residual Rwp.
         ylabel: what the intensity is.
     """
-    check_format(path)
     with figure(10, 5.5) as drawing:
         whole, close = drawing.subplots(1, 2, width_ratios=(3, 2))
         _draw(whole, fit, np.ones(len(fit.two_theta), dtype=bool))
@@ -33,7 +33,7 @@ def fit_figure(fit: Fit, path: Path, title: str = "", ylabel: str = "intensity")
         close.set_title("low angles", loc="left", fontsize=9)
         whole.set_ylabel(ylabel)
         whole.legend(frameon=False, fontsize=8)
-    save(drawing, path)
+    return drawing
 
 
 def _low(fit: Fit) -> Any:

@@ -3,6 +3,7 @@
 Tensors are batches `(B, 6)`, on any device.
 """
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -156,6 +157,18 @@ def check_cell(cell: Sequence[float], name: str = "cell") -> None:
         raise InputError(f"{name}: found lengths {_text(cell[:3])}, expected 1 to 200 Å")
     if (values[3:] <= 0).any() or (values[3:] >= 180).any() or torch.linalg.det(metric(values[None]))[0] <= 1e-3:
         raise InputError(f"{name}: no cell has the angles {_text(cell[3:])}°")
+
+
+def with_error(value: float, error: float) -> str:
+    """A value with its standard error in the last digits, as crystallographers write it.
+
+    >>> with_error(5.64024, 0.00013), with_error(90.0, 0.0)
+    ('5.64024(13)', '90')
+    """
+    if error <= 0:
+        return f"{value:g}"
+    digits = max(0, 1 - math.floor(math.log10(error)))
+    return f"{value:.{digits}f}({round(error * 10**digits)})"
 
 
 def _text(values: Sequence[float]) -> str:

@@ -1,4 +1,4 @@
-"""What the commands `powder simulate` and `powder plot` do, apart from their flags."""
+"""What the commands `powder simulate`, `powder plot` and `powder example` do, apart from their flags."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,6 +11,7 @@ from vitreous.errors import InputError
 from vitreous.insight.pattern import Ticks, pattern_figure
 from vitreous.insight.style import check_format
 from vitreous.powder import simulate as powder
+from vitreous.powder.example import EXAMPLES, example
 from vitreous.powder.files import read_pattern, write_pattern
 from vitreous.sim.powder import Effects
 from vitreous.zoo.show import console
@@ -90,6 +91,12 @@ def _told(effects: Effects) -> str:
         if isinstance(ends, tuple) and name not in ("two_theta", "start"):
             found.append(f"{name} {ends[0]:.3g}{_UNITS.get(name, '')}")
     return ", ".join(found)
+
+
+def write_example(name: str, out: Path) -> None:
+    """Write a pattern that comes with the package, and say what it is."""
+    write_pattern(out, example(name))
+    console().print(f"{out}: {EXAMPLES[name]}", highlight=False)
 
 
 def plot(files: Sequence[Path], out: Path, anode: str | None, wavelength: float | None, axis: str) -> None:

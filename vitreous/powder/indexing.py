@@ -1,7 +1,6 @@
 """What the command `index` does, apart from its flags: files in, unit cells out, as a table, JSON and a figure."""
 
 import json
-import math
 import os
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -18,10 +17,12 @@ from rich.progress import track
 from rich.table import Table
 from torch import set_num_threads
 
+from vitreous.atomic import write_atomically
 from vitreous.errors import InputError
 from vitreous.insight.fit import fit_figure
-from vitreous.insight.style import check_format
-from vitreous.powder.cell import NAMES
+from vitreous.insight.indexed import indexed_page
+from vitreous.insight.style import check_format, save
+from vitreous.powder.cell import NAMES, with_error
 from vitreous.powder.files import Pattern, given_radiation, read_pattern, require_wavelength
 from vitreous.powder.hints import doubts, hints
 from vitreous.powder.refine import Fit, refine
@@ -55,8 +56,8 @@ class Wanted:
     most: int = 5
 
 
-def index_files(files: Sequence[Path], wanted: Wanted, figure: Path | None, as_json: bool) -> None:
-    """Index every file, and those in every folder; print a table or JSON."""
+def index_files(files: Sequence[Path], wanted: Wanted, figure: Path | None, report: Path | None, as_json: bool) -> None:
+    """Index every file, and those in every folder; print a table or JSON, and draw the fit of one."""
     if figure is not None:
         check_format(figure)
     paths = [
@@ -64,20 +65,33 @@ def index_files(files: Sequence[Path], wanted: Wanted, figure: Path | None, as_j
         for file in files
         for path in (sorted(p for p in file.iterdir() if p.is_file()) if file.is_dir() else [file])
     ]
-    if figure is not None and len(paths) != 1:
-        raise InputError(f"figure: shows the fit of one pattern, but there are {len(paths)}")
+    for name, path in (("figure", figure), ("report", report)):
+        if path is not None and len(paths) != 1:
+            raise InputError(f"{name}: is of one pattern, but there are {len(paths)}")
     found = [index_file(paths[0], wanted)] if len(paths) == 1 else _index_all(paths, wanted, quiet=as_json)
     if figure is not None:
         (one,) = found
         if one.fit is None:
             raise InputError(f"{one.name}: there is no cell to draw the fit of")
-        fit_figure(one.fit, figure, one.name)
+        save(fit_figure(one.fit, one.name), figure)
+    if report is not None:
+        write_indexed(found[0], report, f"vitreous index {paths[0].name}{_flags(wanted)} --report {report.name}")
     if as_json:
         print(json.dumps([_record(one) for one in found], indent=1))
     elif len(found) == 1:
         _print_solutions(found[0])
     else:
         _print_best(found)
+
+
+def write_indexed(one: Indexed, path: Path, command: str) -> None:
+    """The page of an indexed pattern, with the command that makes it."""
+    write_atomically(path, indexed_page(one.name, one.solutions, one.fit, one.hints, command).encode())
+
+
+def _flags(wanted: Wanted) -> str:
+    given = {"anode": wanted.anode, "wavelength": wanted.wavelength}
+    return "".join(f" --{name} {value}" for name, value in given.items() if value) + " --peaks" * wanted.peaks
 
 
 def _index_all(paths: Sequence[Path], wanted: Wanted, quiet: bool) -> list[Indexed]:
@@ -196,18 +210,6 @@ def _print_solutions(one: Indexed) -> None:
             if error > 0
         )
         console().print(f"refined on the whole pattern (Rwp {one.fit.rwp:.1%}): {text}", highlight=False)
-
-
-def with_error(value: float, error: float) -> str:
-    """A value with its standard error in the last digits, as crystallographers write it.
-
-    >>> with_error(5.64024, 0.00013), with_error(90.0, 0.0)
-    ('5.64024(13)', '90')
-    """
-    if error <= 0:
-        return f"{value:g}"
-    digits = max(0, 1 - math.floor(math.log10(error)))
-    return f"{value:.{digits}f}({round(error * 10**digits)})"
 
 
 def _print_best(found: Sequence[Indexed]) -> None:

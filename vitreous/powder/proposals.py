@@ -50,7 +50,7 @@ def propose(q: Tensor, intensity: Tensor, count: int) -> Tensor:
     of = torch.arange(len(read)).repeat_interleave(task.hypotheses)  # the list that each hypothesis is about
     middles, widths, weights = middles.flatten(0, 1), widths.flatten(0, 1), weights.flatten()
     rng = torch.Generator().manual_seed(0)  # the same lines have the same answer
-    drawn = torch.multinomial(weights.exp(), max(0, count - len(of)), replacement=True, generator=rng)
+    drawn = torch.multinomial(weights.exp(), max(1, count - len(of)), replacement=True, generator=rng)
     share = torch.rand((len(drawn), middles.shape[1]), dtype=middles.dtype, generator=rng) - 0.5
     noise = -share.sign() * torch.log1p(-2 * share.abs().clamp(max=0.4999999))  # of Laplace's distribution
     samples = torch.cat([middles, middles[drawn] + widths[drawn].exp() * noise])[:count]
