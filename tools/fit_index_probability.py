@@ -1,4 +1,4 @@
-"""Fit the probability that the first cell of an indexing is right: `_LOGISTIC` of `vitreous/powder/solve.py`.
+"""Fit the probability that the first cell of an indexing is right: `_LOGISTIC` of `vitreous/powder/rank.py`.
 
     python -m tools.fit_index_probability --count 60 --jobs 2
 
@@ -16,7 +16,8 @@ from rich.progress import track
 from sklearn.linear_model import LogisticRegression
 
 from benchmarks.index_table import Case, alone, cases, made, off, systems
-from vitreous.powder.solve import features, index, index_peaks
+from vitreous.powder.rank import features
+from vitreous.powder.solve import index, index_peaks
 
 _EVERY = 0.005  # relative: what counts as exact
 _FIRST = 10_000  # number of the first random crystal: the benchmark's are below

@@ -7,7 +7,7 @@ import torch
 
 from vitreous.powder.files import ANODES, Pattern
 from vitreous.powder.hints import doubts, hints
-from vitreous.powder.solve import Solution
+from vitreous.powder.rank import Solution
 from vitreous.sim.powder import Effects, random_patterns
 
 SURE = Solution(

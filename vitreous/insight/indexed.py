@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from vitreous.insight.fit import fit_figure
 from vitreous.insight.report.page import Section, Table, page, percent
 from vitreous.powder.cell import NAMES, with_error
+from vitreous.powder.rank import Solution
 from vitreous.powder.refine import Fit
-from vitreous.powder.solve import Solution
 
 _SIGNS = dict(zip(NAMES, "abcαβγ", strict=True))
 

@@ -7,7 +7,8 @@ best, *others = index(two_theta, intensity, wavelength=1.5406)
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from vitreous.powder.solve import Solution, index, index_peaks
+    from vitreous.powder.rank import Solution
+    from vitreous.powder.solve import index, index_peaks
 
 __all__ = ["Solution", "index", "index_peaks"]
 

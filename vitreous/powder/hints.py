@@ -5,7 +5,7 @@ import numpy as np
 from vitreous.powder.decompose import Floats, second_line
 from vitreous.powder.files import ANODES, Pattern
 from vitreous.powder.peaks import find_peaks
-from vitreous.powder.solve import Solution
+from vitreous.powder.rank import Solution
 
 _DOUBT = 0.5  # probability below which hints are due
 _FEW = 12  # lines with which cells of low symmetry are guesswork

@@ -25,8 +25,9 @@ from vitreous.insight.style import check_format, save
 from vitreous.powder.cell import NAMES, with_error
 from vitreous.powder.files import Pattern, given_radiation, read_pattern, require_wavelength
 from vitreous.powder.hints import doubts, hints
+from vitreous.powder.rank import Solution
 from vitreous.powder.refine import Fit, refine
-from vitreous.powder.solve import LATTICES, Solution, index, index_peaks
+from vitreous.powder.solve import LATTICES, index, index_peaks
 from vitreous.zoo.show import console
 
 _HEADINGS = ("a (Å)", "b", "c", "α (°)", "β", "γ")
