@@ -8,6 +8,10 @@ from typing import Any
 
 import pytest
 
+from tests.recipes import choices, narrow, two_steps
+from vitreous.insight.report import read_run, write_report
+from vitreous.train import RECIPES, train
+
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 PHONE, DESK = 400, 1200
 
@@ -105,6 +109,24 @@ def test_it_is_dark_where_the_reader_wants_it_dark(browser: Any, digits_report: 
     assert paper - ink > 400
     paper, ink = shades("dark")
     assert ink - paper > 400
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_the_report_of_every_recipe_is_whole(
+    browser: Any, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    train(narrow(two_steps(name, choices(name)[0], monkeypatch)), tmp_path / "run", bar=False)
+    path = tmp_path / "report.html"
+    write_report(read_run(tmp_path / "run"), path)
+    visit = Visit(browser, path, PHONE)
+    sizes = visit.measure("Promise.all([...document.images].map(i => i.decode().then(() => i.naturalWidth)))")
+    assert min(sizes) > 300
+    titles = re.findall(r"<h2>(.*?)</h2>", path.read_text())
+    assert {"What an answer rests on", "Which map tells the truth?", "How the training went"} <= set(titles)
+    for title in titles:
+        assert visit.page.get_by_role("heading", name=title, exact=True).is_visible()
+    assert visit.faults == []
+    assert visit.measure("document.documentElement.scrollWidth") <= PHONE
 
 
 def test_spectra_are_shown_as_well(browser: Any, spectra_report: Path) -> None:

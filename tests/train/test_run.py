@@ -1,6 +1,5 @@
 """Runs: killed and resumed they end the same, several processes agree with one, faults cost nothing that was there."""
 
-import inspect
 import json
 import os
 import signal
@@ -8,7 +7,6 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -17,12 +15,11 @@ import safetensors.torch
 import torch
 
 import vitreous as vt
+from tests.recipes import choices, two_steps
 from vitreous.data import Axis, Source, Target
 from vitreous.data.augment import Augment
 from vitreous.errors import InputError
 from vitreous.nn import CNNConfig
-from vitreous.sim.lists import list_source
-from vitreous.sim.source import powder_source
 from vitreous.train import RECIPES, Experiment, TrainConfig, load, train
 from vitreous.train.state import LAST
 
@@ -350,30 +347,12 @@ def test_a_cnn_runs_the_same_way(tmp_path: Path) -> None:
     assert predictor(spectra(5).x).values is not None
 
 
-def choices(name: str) -> list[dict[str, str]]:
-    """Ways to ask for a recipe."""
-    if "system" in inspect.signature(RECIPES[name]).parameters:
-        return [{"system": system} for system in ("triclinic", "cubic")]
-    return [{"model": model} for model in (("vit",) if name == "powder-index" else ("vit", "cnn"))]
-
-
 @pytest.mark.parametrize(("name", "choice"), [(name, choice) for name in RECIPES for choice in choices(name)], ids=str)
 def test_every_recipe_runs_two_steps(
     name: str, choice: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    few = partial(powder_source, train=24, validation=100, test=100)
-    monkeypatch.setattr("vitreous.train.recipes.powder.powder_source", few)
-    monkeypatch.setattr("vitreous.train.recipes.powder.list_source", partial(list_source, 200, 100, 100))
-    try:
-        made = RECIPES[name](**choice)
-    except InputError as fault:
-        if "mnist" in name:
-            pytest.skip(f"the data are not here: {fault}")
-        raise
-    keep = np.arange(0, len(made.source), max(1, len(made.source) // 200))
-    source = replace(made.source, x=made.source.x[keep], y=made.source.y[keep], parts={})  # type: ignore[index]
-    config = replace(made.train, steps=2, batch=8, evaluate_every=2)
-    result = train(replace(made, source=source, train=config), tmp_path / "run", bar=False)
+    made = two_steps(name, choice, monkeypatch)
+    result = train(made, tmp_path / "run", bar=False)
     assert result["steps"] == 2
     assert 0 <= result["test"]["accuracy" if made.source.classes else "mape"] <= (2 if name == "powder-index" else 1)
 

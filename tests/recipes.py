@@ -1,0 +1,46 @@
+"""Recipes made small enough to run in a test."""
+
+import inspect
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+import pytest
+
+from vitreous.errors import InputError
+from vitreous.nn import CNNConfig
+from vitreous.sim.lists import list_source
+from vitreous.sim.source import powder_source
+from vitreous.train import RECIPES, Experiment
+
+
+def choices(name: str) -> list[dict[str, str]]:
+    """Ways to ask for a recipe."""
+    if "system" in inspect.signature(RECIPES[name]).parameters:
+        return [{"system": system} for system in ("triclinic", "cubic")]
+    return [{"model": model} for model in (("vit",) if name == "powder-index" else ("vit", "cnn"))]
+
+
+def two_steps(name: str, choice: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> Experiment:
+    """A recipe with few samples and two steps; skips where its data are not here."""
+    monkeypatch.setattr(
+        "vitreous.train.recipes.powder.powder_source", partial(powder_source, train=24, validation=100, test=100)
+    )
+    monkeypatch.setattr("vitreous.train.recipes.powder.list_source", partial(list_source, 200, 100, 100))
+    try:
+        made = RECIPES[name](**choice)
+    except InputError as fault:
+        if "mnist" in name:
+            pytest.skip(f"the data are not here: {fault}")
+        raise
+    keep = np.arange(0, len(made.source), max(1, len(made.source) // 200))
+    source = replace(made.source, x=made.source.x[keep], y=made.source.y[keep], parts={})  # type: ignore[index]
+    return replace(made, source=source, train=replace(made.train, steps=2, batch=8, evaluate_every=2))
+
+
+def narrow(made: Experiment) -> Experiment:
+    """The same with a model that is fast to look into."""
+    model = made.model
+    if isinstance(model, CNNConfig):
+        return replace(made, model=replace(model, widths=tuple(max(4, width // 16) for width in model.widths)))
+    return replace(made, model=replace(model, dim=32, depth=2, heads=2, head=model.head and (16,)))
