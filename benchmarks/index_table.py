@@ -7,7 +7,8 @@
 Rows: random triclinic crystals; real minerals of each system; both again with three foreign lines and a zero shift of
 0.03°; the measured patterns of the data folder. A cell is exact if some basis of its lattice has all six parameters
 within 0.5 % (measured: 0.2 %) of the true Niggli cell: so a lattice between two reduced forms is not counted as wrong.
-A finished pattern is kept in `OUT/index.jsonl`, and what is there is not done again.
+Minerals and measured patterns are looked for in the folder that the setting VITREOUS_DATA names. A finished pattern is
+kept in `OUT/index.jsonl`, and what is there is not done again.
 """
 
 import csv

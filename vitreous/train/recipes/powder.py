@@ -15,7 +15,7 @@ _INPUT = (1, POINTS)
 def powder_vit(model: str = "vit", system: str = "triclinic") -> Experiment:
     """S0 exactly: 450 patches of 10 points, learned positions, cls, four layers, 64 → the cell.
 
-    `vitreous train powder-vit --system triclinic --out RUN`.
+    `vitreous train powder-vit --system triclinic --out RUN`. On an H200: triclinic test MAPE 7.46 % (noisy).
     """
     check_choice("model", model, ("vit",))
     config = ViTConfig(input=_INPUT, patch=(10,), dim=64, depth=4, heads=4, head=(64,))
@@ -25,7 +25,7 @@ def powder_vit(model: str = "vit", system: str = "triclinic") -> Experiment:
 def powder_cnn(model: str = "cnn", system: str = "triclinic") -> Experiment:
     """S0.7: a residual CNN with a non-local block.
 
-    `vitreous train powder-cnn --system triclinic --out RUN`.
+    `vitreous train powder-cnn --system triclinic --out RUN`. On an H200: triclinic test MAPE 7.25 % (noisy).
     """
     check_choice("model", model, ("cnn",))
     config = CNNConfig(
@@ -37,7 +37,8 @@ def powder_cnn(model: str = "cnn", system: str = "triclinic") -> Experiment:
 def powder_best(model: str = "vit", system: str = "triclinic") -> Experiment:
     """A transformer whose tokens are the first 31 peaks, with several hypotheses.
 
-    `vitreous train powder-best --system triclinic --out RUN`.
+    `vitreous train powder-best --system triclinic --minutes 8.7 --out RUN`. On an H200, 9,803 steps in 522 s: triclinic
+    test MAPE 3.52 % (noisy) and 1.94 % (clean); docs/powder.md has the table.
     """
     check_choice("model", model, ("vit",))
     config = ViTConfig(
@@ -45,7 +46,7 @@ def powder_best(model: str = "vit", system: str = "triclinic") -> Experiment:
         head=(256,),
     )  # fmt: skip
     settings = TrainConfig(
-        steps=9000, batch=2048, lr=2e-3, optimiser="muon", ema=0.999, evaluate_every=1000, keep="last"
+        steps=10_000, batch=2048, lr=2e-3, optimiser="muon", ema=0.999, evaluate_every=1000, keep="last"
     )
     return _experiment(system, config, settings, hypotheses=4)
 
@@ -53,7 +54,8 @@ def powder_best(model: str = "vit", system: str = "triclinic") -> Experiment:
 def powder_index(model: str = "vit") -> Experiment:
     """Lattices of every system from lists of lines: the proposals with which `vitreous index` begins.
 
-    `vitreous train powder-index --out RUN`.
+    `vitreous train powder-index --minutes 8.2 --out RUN`, and `--resume` to go on after a stop. The weights in
+    `vitreous/powder/proposer/` (half precision) had 11,265 steps in 492 s on an H200.
     """
     check_choice("model", model, ("vit",))
     config = ViTConfig(
