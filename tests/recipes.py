@@ -17,7 +17,7 @@ from vitreous.train import RECIPES, Experiment
 def choices(name: str) -> list[dict[str, str]]:
     """Ways to ask for a recipe."""
     if "system" in inspect.signature(RECIPES[name]).parameters:
-        return [{"system": system} for system in ("triclinic", "cubic")]
+        return [{"system": system} for system in ("triclinic", "monoclinic", "cubic")]
     return [{"model": model} for model in (("vit",) if name == "powder-index" else ("vit", "cnn"))]
 
 

@@ -16,8 +16,7 @@ from vitreous.sim.crystals import Lines
 from vitreous.sim.groups import SYSTEMS
 from vitreous.sim.powder import CLEAN, Effects, measure
 from vitreous.sim.source import POINTS, Q_AXIS, Q_MAX, fixed, powder_source, q_grid, simulated, to_q
-from vitreous.train import RECIPES, Experiment, TrainConfig, load, train
-from vitreous.train.recipes import powder as recipes
+from vitreous.train import Experiment, TrainConfig, load, train
 
 S = [0.08, 0.1734, 0.25, 0.4111, 0.6, 0.85]  # 1/Å
 COARSE = replace(Effects(), points=1500)
@@ -126,14 +125,3 @@ def test_every_system_trains(system: str, tmp_path: Path) -> None:
     assert found.values is not None
     lengths = [target.log for target in targets(system)]
     assert (np.asarray(found.values)[:, lengths] > 0).all()  # lengths are positive before anything is learned
-
-
-@pytest.mark.parametrize("name", [name for name in RECIPES if name.startswith("powder")])
-def test_every_powder_recipe_runs_two_steps(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recipes, "powder_source", small)
-    made = RECIPES[name](system="monoclinic")
-    config = replace(made.train, steps=2, batch=4, evaluate_every=2)
-    result = train(replace(made, train=config), tmp_path / "run", bar=False)
-    assert result["steps"] == 2
-    assert all(math.isfinite(result["test"][f"mape/{target.name}"]) for target in targets("monoclinic"))
-    assert load(tmp_path / "run")(made.source.x[:3]).values.shape == (3, 4)
