@@ -33,6 +33,7 @@ from rich.progress import track
 from rich.table import Table
 
 from vitreous.data.builtin import data_folder
+from vitreous.insight.behaviour import confidence_error
 from vitreous.powder.cell import of_metric
 from vitreous.powder.files import Pattern, read_pattern
 from vitreous.powder.indexing import Wanted, index_pattern
@@ -209,12 +210,10 @@ def done(case: Case) -> dict[str, Any]:
     return record
 
 
-def calibration(found: list[dict[str, Any]], bins: int = 10) -> float:
+def calibration(found: list[dict[str, Any]]) -> float:
     """Expected calibration error of the first cell's probability."""
-    p = np.array([record.get("probability", 0.0) for record in found])
-    right = np.array([record["rank"] == 1 for record in found])
-    place = np.minimum((p * bins).astype(int), bins - 1)
-    return float(sum(abs(p[place == k].sum() - right[place == k].sum()) for k in range(bins)) / max(1, len(p)))
+    probability = np.array([record.get("probability", 0.0) for record in found])
+    return confidence_error(probability, np.array([record["rank"] == 1 for record in found]))
 
 
 def show(records: list[dict[str, Any]]) -> None:

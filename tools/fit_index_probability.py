@@ -16,6 +16,7 @@ from rich.progress import track
 from sklearn.linear_model import LogisticRegression
 
 from benchmarks.index_table import Case, alone, cases, made, off, systems
+from vitreous.insight.behaviour import confidence_error
 from vitreous.powder.rank import features
 from vitreous.powder.solve import index, index_peaks
 
@@ -69,7 +70,7 @@ def main(count: int = 60, jobs: int = 1) -> None:
     for k in range(10):
         if (place == k).any():
             print(f"{k / 10:.1f} to {(k + 1) / 10:.1f}: {(place == k).sum():4d}, {y[place == k].mean():.2f} right")
-    print(f"ECE {sum(abs((p - y)[place == k].sum()) for k in range(10)) / len(y):.3f}")
+    print(f"ECE {confidence_error(p, y):.3f}")
 
 
 if __name__ == "__main__":

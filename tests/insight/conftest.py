@@ -8,6 +8,13 @@ import pytest
 from vitreous.cli import main
 
 
+def report_of(run: Path, name: str) -> Path:
+    """A run's report, written beside it."""
+    path = run.parent / name
+    main(["report", str(run), "--out", str(path)])
+    return path
+
+
 @pytest.fixture(scope="session")
 def digits_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     run = tmp_path_factory.mktemp("runs") / "digits"
@@ -17,9 +24,7 @@ def digits_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def digits_report(digits_run: Path) -> Path:
-    path = digits_run.parent / "digits.html"
-    main(["report", str(digits_run), "--out", str(path)])
-    return path
+    return report_of(digits_run, "digits.html")
 
 
 @pytest.fixture(scope="session")
@@ -47,6 +52,4 @@ def spectra_run(spectra: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def spectra_report(spectra_run: Path) -> Path:
-    path = spectra_run.parent / "spectra.html"
-    main(["report", str(spectra_run), "--out", str(path)])
-    return path
+    return report_of(spectra_run, "spectra.html")

@@ -155,7 +155,10 @@ def _plain_numbers(axis: Any) -> None:
 
 def reliability(probabilities: Array, truth: Array, bins: int = 10) -> tuple[Array, Array, Array]:
     """Mean confidence, share that is right and number of samples in each bin of confidence that has any."""
-    confidence, right = probabilities.max(1), probabilities.argmax(1) == truth
+    return _binned(probabilities.max(1), probabilities.argmax(1) == truth, bins)
+
+
+def _binned(confidence: Array, right: Array, bins: int) -> tuple[Array, Array, Array]:
     place = np.minimum((confidence * bins).astype(int), bins - 1)
     counts = np.bincount(place, minlength=bins)
     used = counts > 0
@@ -164,9 +167,14 @@ def reliability(probabilities: Array, truth: Array, bins: int = 10) -> tuple[Arr
 
 
 def calibration_error(probabilities: Array, truth: Array, bins: int = 10) -> float:
+    """Expected calibration error of predicted classes."""
+    return confidence_error(probabilities.max(1), probabilities.argmax(1) == truth, bins)
+
+
+def confidence_error(confidence: Array, right: Array, bins: int = 10) -> float:
     """Expected calibration error: the mean of |confidence − share right| over all samples."""
-    confidence, right, counts = reliability(probabilities, truth, bins)
-    return float(np.average(np.abs(confidence - right), weights=counts))
+    mean, share, counts = _binned(confidence, right, bins)
+    return float(np.average(np.abs(mean - share), weights=counts))
 
 
 def reliability_figure(probabilities: Array, truth: Array) -> "Figure":

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 
 from vitreous.insight.fit import fit_figure
 from vitreous.insight.report.page import Section, Table, page, percent
-from vitreous.powder.cell import NAMES, with_error
+from vitreous.powder.cell import with_error
 from vitreous.powder.rank import Solution
 from vitreous.powder.refine import Fit
 
-_SIGNS = dict(zip(NAMES, "abcαβγ", strict=True))
+_LABELS = ("a (Å)", "b (Å)", "c (Å)", "α (°)", "β (°)", "γ (°)")
 
 
 def indexed_page(name: str, solutions: Sequence[Solution], fit: Fit | None, hints: Sequence[str], command: str) -> str:
@@ -52,7 +52,6 @@ def _numbers(solutions: Sequence[Solution]) -> list[tuple[str, str]]:
 
 
 def _cells(solutions: Sequence[Solution]) -> Table:
-    headings = ("lattice", *(f"{sign} ({'Å' if sign in 'abc' else '°'})" for sign in _SIGNS.values()))
     rows = [
         [
             f"{s.system} {s.centring}", *(f"{v:.4f}" for v in s.conventional[:3]),
@@ -61,12 +60,13 @@ def _cells(solutions: Sequence[Solution]) -> Table:
         ]
         for s in solutions
     ]  # fmt: skip
-    return Table((*headings, "V (Å³)", "M20", "F20", "lines", "probability"), rows, "Unit cells, likeliest first")
+    return Table(
+        ("lattice", *_LABELS, "V (Å³)", "M20", "F20", "lines", "probability"), rows, "Unit cells, likeliest first"
+    )
 
 
 def _refined(fit: Fit) -> Table:
     rows = [
-        [f"{_SIGNS[name]} ({'Å' if name in 'abc' else '°'})", with_error(value, error)]
-        for name, value, error in zip(NAMES, fit.cell, fit.errors, strict=True)
+        [label, with_error(value, error)] for label, value, error in zip(_LABELS, fit.cell, fit.errors, strict=True)
     ]
     return Table(("parameter", "value"), rows, "The refined cell")

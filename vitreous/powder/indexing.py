@@ -76,18 +76,15 @@ def index_files(files: Sequence[Path], wanted: Wanted, figure: Path | None, repo
             raise InputError(f"{one.name}: there is no cell to draw the fit of")
         save(fit_figure(one.fit, one.name), figure)
     if report is not None:
-        write_indexed(found[0], report, f"vitreous index {paths[0].name}{_flags(wanted)} --report {report.name}")
+        (one,) = found
+        command = f"vitreous index {paths[0].name}{_flags(wanted)} --report {report.name}"
+        write_atomically(report, indexed_page(one.name, one.solutions, one.fit, one.hints, command).encode())
     if as_json:
         print(json.dumps([_record(one) for one in found], indent=1))
     elif len(found) == 1:
         _print_solutions(found[0])
     else:
         _print_best(found)
-
-
-def write_indexed(one: Indexed, path: Path, command: str) -> None:
-    """The page of an indexed pattern, with the command that makes it."""
-    write_atomically(path, indexed_page(one.name, one.solutions, one.fit, one.hints, command).encode())
 
 
 def _flags(wanted: Wanted) -> str:

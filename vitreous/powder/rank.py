@@ -13,8 +13,7 @@ from vitreous.powder.bravais import bravais
 from vitreous.powder.lattice import derivatives, distinct, niggli, primitive, same_lattice, volumes
 from vitreous.powder.search import Observed, basis_of, cell_of, evidence, gains, merit, refine, reflections
 
-FOREIGN = 4.0
-"""Standard errors from the nearest line beyond which a line is not explained."""
+_FOREIGN = 4.0  # standard errors from the nearest line beyond which a line is not explained
 _KEPT = 5  # related lattices that are looked at closely
 _SUPER = 4.0  # how much rarer a superstructure of twice the volume is than none, a logarithm
 _LONGEST = 30.0  # Å, axes of cells related to those found
@@ -124,15 +123,17 @@ def _with_superlattice(
     by chance as they were, and only what they leave is compared.
     """
     best = solutions[0]
-    zero = torch.tensor([best.zero], dtype=torch.float64)
     x = basis_of("triclinic", torch.tensor([best.cell], dtype=torch.float64))
-    before = gains(lines, around("triclinic", "P", x, lines), x, zero)[0]
-    q = around("triclinic", "P", x, lines) @ x[0]
-    left = (lines.q[:, None] - zero * lines.slope[:, None] - q).abs().amin(1) > FOREIGN * lines.sigma
+    own = around("triclinic", "P", x, lines)
+    left = unexplained(lines, own @ x[0], best.zero)
+    if left.sum() < 2:
+        return solutions
+    zero = torch.tensor([best.zero], dtype=torch.float64)
+    before = gains(lines, own, x, zero)[0]
     cells = derivatives(np.array(best.cell), 4)
     times = (volumes(cells) / volumes(np.array([best.cell]))).round()
     system = bravais(best.cell).system
-    wanted = (times > 1) & (cells[:, 2] < _LONGEST) & (int(left.sum()) > 1)
+    wanted = (times > 1) & (cells[:, 2] < _LONGEST)
     kept = [i for i in np.flatnonzero(wanted) if bravais(cells[i]).system == system]  # few lose symmetry
     if not kept:
         return solutions
@@ -184,7 +185,7 @@ def _solution(
         basis, score = around(system, centring, x, lines), candidate.evidence
     conventional = cell_of(system, x)[0].numpy()
     reduced = niggli(primitive(conventional[None], centring))[0]
-    figure = merit(lines, basis, x, shift, tolerance=FOREIGN)
+    figure = merit(lines, basis, x, shift, tolerance=_FOREIGN)
     return Solution(
         tuple(reduced.tolist()), tuple(conventional.tolist()), system, centring, float(volumes(conventional[None])[0]),
         float(figure.merit[0]), _smith_snyder(lines, basis, x, shift, angle, wavelength), int(figure.indexed[0]),
@@ -200,6 +201,12 @@ def around(system: str, centring: str, x: Tensor, lines: Observed) -> Tensor:
     )
     basis = reflections(system, centring, (a, b, c))
     return basis[((basis @ x.T) < reach).any(1)]
+
+
+def unexplained(lines: Observed, q: Tensor, zero: float) -> Tensor:
+    """Which of the lines `(n,)` are near none of the calculated ones `(H,)`."""
+    miss = (lines.q[:, None] - zero * lines.slope[:, None] - q).abs().amin(1)
+    return miss > _FOREIGN * lines.sigma
 
 
 def _smith_snyder(

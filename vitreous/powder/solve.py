@@ -17,7 +17,7 @@ from vitreous.powder.files import given_radiation
 from vitreous.powder.lattice import distinct, niggli, primitive
 from vitreous.powder.peaks import find_peaks
 from vitreous.powder.proposals import propose
-from vitreous.powder.rank import FOREIGN, Candidate, Solution, around, ranked, scored
+from vitreous.powder.rank import Candidate, Solution, around, ranked, scored, unexplained
 from vitreous.powder.search import Observed, cell_of, observed, refine, reflections
 
 LATTICES = {
@@ -134,11 +134,9 @@ def _settled(found: list[Candidate], lines: Observed) -> bool:
     if not found or float((1 - lines.foreign).sum()) < _LINES - 1:
         return False
     best = max(found, key=lambda c: c.evidence)
-    basis = around(best.system, best.centring, best.x[None], lines)
-    q = basis @ best.x
+    q = around(best.system, best.centring, best.x[None], lines) @ best.x
     possible = int((q <= lines.q[-1]).sum())
-    miss = (lines.q[:, None] - best.zero * lines.slope[:, None] - q).abs().amin(1)
-    left = float((1 - lines.foreign)[miss > FOREIGN * lines.sigma].sum())
+    left = float((1 - lines.foreign)[unexplained(lines, q, best.zero)].sum())
     return best.evidence > _SURE * len(lines.q) and possible <= _DENSE * len(lines.q) and left < _LEFT
 
 

@@ -18,7 +18,7 @@ from vitreous.powder.cell import reciprocal
 from vitreous.powder.lattice import PRIMITIVE
 from vitreous.sim import groups
 from vitreous.sim.crystals import Lines, random_crystals
-from vitreous.sim.powder import contaminated, lorentz_polarisation
+from vitreous.sim.powder import contaminated, lorentz_polarisation, uniform
 
 LINES = 31
 """Lines of a list at most."""
@@ -83,7 +83,7 @@ def _primitive(device: torch.device) -> Tensor:
 
 
 def _uniform(limits: tuple[float, float], count: int, device: torch.device) -> Tensor:
-    return torch.empty(count, 1, device=device).uniform_(*limits)
+    return uniform(limits, count, device)[:, None]
 
 
 def _logarithmic(limits: tuple[float, float], count: int, device: torch.device) -> Tensor:

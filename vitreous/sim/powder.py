@@ -147,7 +147,7 @@ class _Peaks(NamedTuple):
 def measure(lines: Lines, effects: Effects) -> Tensor:
     """Patterns `(B, points)`: counts, or, with no noise, intensities of which the strongest line is 1."""
     e, count, device = effects, lines.count, lines.s.device
-    draw = {name: _uniform(getattr(e, name), count, device) for name in _ALLOWED if name != "counts"}
+    draw = {name: uniform(getattr(e, name), count, device) for name in _ALLOWED if name != "counts"}
     if e.impurity[1] > 0:
         lines = contaminated(lines, draw["impurity"])
     area = lines.intensity
@@ -164,17 +164,18 @@ def measure(lines: Lines, effects: Effects) -> Tensor:
     if e.background[1] > 0:
         clean = clean + draw["background"][:, None] * _background(angles, e, count)
     if e.hump[1] > 0:
-        centre, spread = _uniform((15.0, 35.0), count, device), _uniform((3.0, 8.0), count, device)
+        centre, spread = uniform((15.0, 35.0), count, device), uniform((3.0, 8.0), count, device)
         shape = torch.exp(-0.5 * ((angles - centre[:, None]) / spread[:, None]).square())
         clean = clean + draw["hump"][:, None] * shape
     clean = clean * seen
     if e.counts[1] == 0:
         return clean
-    top = _uniform((math.log(max(1.0, e.counts[0])), math.log(e.counts[1])), count, device).exp()
+    top = uniform((math.log(max(1.0, e.counts[0])), math.log(e.counts[1])), count, device).exp()
     return torch.poisson(clean.clamp(min=0) * top[:, None])
 
 
-def _uniform(limits: Range, count: int, device: torch.device) -> Tensor:
+def uniform(limits: Range, count: int, device: torch.device) -> Tensor:
+    """`(count,)` numbers within the limits."""
     return torch.empty(count, device=device).uniform_(*limits)
 
 
@@ -298,10 +299,10 @@ def _under_profiles(
 def _background(angles: Tensor, e: Effects, count: int) -> Tensor:
     """A smooth curve between 0 and 1: a rise to low angles and a few slow waves."""
     unit = (angles - e.two_theta[0]) / (e.two_theta[1] - e.two_theta[0])
-    rise = torch.exp(-unit / _uniform((0.03, 0.3), count, angles.device)[:, None])
+    rise = torch.exp(-unit / uniform((0.03, 0.3), count, angles.device)[:, None])
     waves = torch.zeros_like(rise)
     for k in (1, 2, 3):
-        waves += _uniform((-0.5, 0.5), count, angles.device)[:, None] / k * torch.cos(math.pi * k * unit)
-    share = _uniform((0.0, 1.0), count, angles.device)[:, None]
+        waves += uniform((-0.5, 0.5), count, angles.device)[:, None] / k * torch.cos(math.pi * k * unit)
+    share = uniform((0.0, 1.0), count, angles.device)[:, None]
     curve: Tensor = share * rise + (1 - share) * (0.6 + waves).clamp(min=0)
     return curve / curve.amax(dim=1, keepdim=True).clamp(min=1e-6)
