@@ -69,7 +69,7 @@ def test_the_fast_path_holds_no_weights(monkeypatch: pytest.MonkeyPatch) -> None
     def refuse(*args: object) -> None:
         raise AssertionError("the weights were computed in the open")
 
-    monkeypatch.setattr("vitreous.nn.attention._softmax", refuse)
+    monkeypatch.setattr("vitreous.nn.attention.weigh", refuse)
     x = torch.randn(1, 4, DIM)
     for score in ("scaled_dot", "dot", "cosine", "general"):
         Attention(DIM, HEADS, score)(x, bias=torch.zeros(1, 1, 4, 4))

@@ -17,8 +17,8 @@ from torch import Tensor, nn
 from vitreous.insight.style import figure
 from vitreous.insight.units import array
 from vitreous.nn.attention import Attention
-from vitreous.nn.position import RelativeBias
 from vitreous.nn.record import Sink
+from vitreous.nn.relative import RelativeBias
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

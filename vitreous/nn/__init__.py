@@ -6,8 +6,10 @@ from vitreous.nn.cnn import CNN, CNNConfig
 from vitreous.nn.config import ViTConfig
 from vitreous.nn.head import POOLS
 from vitreous.nn.models import build
-from vitreous.nn.position import GridPosition, RelativeBias, SetPosition, resample, sinusoidal
+from vitreous.nn.position import GridPosition, SetPosition, sinusoidal
 from vitreous.nn.record import Record, record
+from vitreous.nn.relative import RelativeBias
+from vitreous.nn.resample import resample
 from vitreous.nn.score import SCORES
 from vitreous.nn.tokens import PatchTokenizer, SetTokenizer, Tokens
 from vitreous.nn.vit import ViT

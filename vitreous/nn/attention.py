@@ -6,13 +6,19 @@ fast path, a few samples at a time, and never lie in memory together. A trainabl
 while it trains on a CPU the fused kernel too holds one number a pair.
 """
 
+from collections.abc import Callable
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from vitreous.errors import InputError, check_choice
 from vitreous.nn.record import Reduced, Sink, keep
+from vitreous.nn.relative import Displaced
 from vitreous.nn.score import SCORES, Dot, logits
+
+Bias = Tensor | Displaced | None
+"""What is added to the logits: of all pairs, or what gives it for some."""
 
 _AT_ONCE = 2**22  # weights in memory while they are reduced
 
@@ -59,7 +65,7 @@ class Attention(nn.Module):
         x: Tensor,
         context: Tensor | None = None,
         mask: Tensor | None = None,
-        bias: Tensor | None = None,
+        bias: Bias = None,
         seen: Sink = None,
     ) -> Tensor:
         """Attend from `x` `(B, N, D)` to `context` `(B, M, D)`, or to `x` itself.
@@ -70,21 +76,40 @@ class Attention(nn.Module):
             seen: where to keep the attention weights; None for the fast path.
         """
         q, k, v = self._split(x, context)
-        bias = None if bias is None else bias.to(v.dtype)
         scored = self._score(self.query_norm(q), self.key_norm(k), self.score)
         dropout = self.dropout if self.training else 0.0
         if isinstance(seen, Reduced):
-            keep(seen, "weights", _reduced(scored, mask, bias, seen))
+            self._reduce(scored, *self.pairs(scored, mask, bias), seen)
             seen = None  # from here on the fast path
         if isinstance(scored, Dot) and seen is None:
-            mixed = F.scaled_dot_product_attention(
-                scored.q, scored.k, v, attn_mask=_additive_mask(mask, bias), dropout_p=dropout, scale=scored.scale
-            )
+            mixed = self.mix(scored, v, mask, bias, dropout)
         else:
-            weights = keep(seen, "weights", _softmax(logits(scored), mask, bias))
+            weights = keep(seen, "weights", weigh(logits(scored), *self.pairs(scored, mask, bias)))
             mixed = F.dropout(weights.to(v.dtype), dropout, training=self.training) @ v
         out: Tensor = self.project(mixed.transpose(1, 2).flatten(2))  # (B, heads, N, d) -> (B, N, D)
         return out
+
+    def mix(self, scored: Dot, v: Tensor, mask: Tensor | None, bias: Bias, dropout: float) -> Tensor:
+        """The fast path: mixed values `(B, heads, N, d)`."""
+        extra = additive_mask(*self.pairs(scored, mask, bias))
+        return F.scaled_dot_product_attention(scored.q, scored.k, v, extra, dropout, scale=scored.scale)
+
+    def pairs(self, scored: Dot | Tensor, mask: Tensor | None, bias: Bias) -> tuple[Tensor | None, Tensor | None]:
+        """Mask and bias of all pairs, broadcastable to `(B, heads, N, M)`, the bias in the type of the scores."""
+        assert bias is None or isinstance(bias, Tensor)
+        kind = scored.dtype if isinstance(scored, Tensor) else scored.q.dtype
+        return mask, None if bias is None else bias.to(kind)
+
+    def _reduce(self, scored: Dot | Tensor, mask: Tensor | None, bias: Tensor | None, seen: Reduced) -> None:
+        """Keep what the sink wants to know of the weights."""
+        batch, heads, count = (scored if isinstance(scored, Tensor) else scored.q).shape[:3]
+        keys = scored.shape[-1] if isinstance(scored, Tensor) else scored.k.shape[-2]
+
+        def weights(rows: slice) -> Tensor:
+            some = scored[rows] if isinstance(scored, Tensor) else Dot(scored.q[rows], scored.k[rows], scored.scale)
+            return weigh(logits(some), rows_of(mask, rows), rows_of(bias, rows))
+
+        keep(seen, "weights", reduced(weights, batch, heads * count * keys, seen))
 
     def _split(self, x: Tensor, context: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
         """Queries of `x`, keys and values of the context: `(B, N, D) -> (B, heads, N, D / heads)` each."""
@@ -99,31 +124,41 @@ class Attention(nn.Module):
         return q, k, v
 
 
-def _additive_mask(mask: Tensor | None, bias: Tensor | None) -> Tensor | None:
+def additive_mask(mask: Tensor | None, bias: Tensor | None) -> Tensor | None:
     """Mask and bias as the one tensor that fused attention takes."""
     if bias is None or mask is None:
         return mask if bias is None else bias
     return bias.masked_fill(~mask, float("-inf"))
 
 
-def _softmax(scores: Tensor, mask: Tensor | None, bias: Tensor | None) -> Tensor:
+def weigh(scores: Tensor, mask: Tensor | None, bias: Tensor | None) -> Tensor:
     """Softmax over the keys; a query that may attend to nothing gets weights of zero, as fused attention does."""
-    extra = _additive_mask(mask, bias)
+    extra = additive_mask(mask, bias)
     if extra is None:
         return scores.softmax(dim=-1)
-    scores = scores.masked_fill(~extra, float("-inf")) if extra.dtype == torch.bool else scores + extra
-    return scores.softmax(dim=-1).masked_fill(scores.isneginf().all(-1, keepdim=True), 0.0)
+    return normalised(scores.masked_fill(~extra, float("-inf")) if extra.dtype == torch.bool else scores + extra)
 
 
-def _reduced(scored: Dot | Tensor, mask: Tensor | None, bias: Tensor | None, seen: Reduced) -> Tensor:
-    """What the sink wants to know of the weights, computed for a few samples at a time."""
-    batch, heads, count = (scored if isinstance(scored, Tensor) else scored.q).shape[:3]
-    keys = scored.shape[-1] if isinstance(scored, Tensor) else scored.k.shape[-2]
-    step = max(1, _AT_ONCE // (heads * count * keys))
+def normalised(scores: Tensor, dim: int = -1) -> Tensor:
+    """Softmax; where all is forbidden the weights are zero, and so are their gradients."""
+    nothing = scores.isneginf().all(dim, keepdim=True)
+    return scores.masked_fill(nothing, 0.0).softmax(dim).masked_fill(nothing, 0.0)
 
-    def weights(rows: slice) -> Tensor:
-        extra = (part if part is None or len(part) == 1 else part[rows] for part in (mask, bias))
-        some = scored[rows] if isinstance(scored, Tensor) else Dot(scored.q[rows], scored.k[rows], scored.scale)
-        return _softmax(logits(some), *extra)
 
+def share(scores: Tensor, v: Tensor, dropout: float) -> tuple[Tensor, Tensor]:
+    """Values mixed by the softmax of some of the scores, and the logarithm of what it divides by.
+
+    With the latter, parts that are computed apart are put together: by a softmax of it over the parts.
+    """
+    return F.dropout(normalised(scores), dropout).to(v.dtype) @ v, scores.logsumexp(-1)
+
+
+def reduced(weights: Callable[[slice], Tensor], batch: int, size: int, seen: Reduced) -> Tensor:
+    """What the sink wants to know of the `weights` of some rows, each of a size, computed for a few at a time."""
+    step = max(1, _AT_ONCE // size)
     return torch.cat([seen.reduce(weights(slice(start, start + step))) for start in range(0, max(1, batch), step)])
+
+
+def rows_of(part: Tensor | None, rows: slice) -> Tensor | None:
+    """Some samples of what may be the same for all."""
+    return part if part is None or len(part) == 1 else part[rows]

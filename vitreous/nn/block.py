@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from vitreous.errors import check_choice
-from vitreous.nn.attention import Attention
+from vitreous.nn.attention import Attention, Bias
 from vitreous.nn.record import Sink, keep
 
 Map = Callable[[Tensor], Tensor]
@@ -106,7 +106,7 @@ class Block(nn.Module):
         self,
         x: Tensor,
         mask: Tensor | None = None,
-        bias: Tensor | None = None,
+        bias: Bias = None,
         seen: Sink = None,
     ) -> Tensor:
         """`(B, N, D) -> (B, N, D)`; `seen` keeps `weights`, `attention`, `mlp` and `out` of this block."""

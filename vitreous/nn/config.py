@@ -5,10 +5,13 @@ from dataclasses import dataclass
 from vitreous.errors import InputError, check_choice
 from vitreous.nn.block import NORMS
 from vitreous.nn.head import POOLS
-from vitreous.nn.position import BIASES, POSITIONS
+from vitreous.nn.position import POSITIONS
+from vitreous.nn.relative import BIASES
 from vitreous.nn.score import SCORES
-from vitreous.nn.tokens import TOKENIZERS
+from vitreous.nn.tokens import TOKENIZERS, token_grid
 from vitreous.settings import Settings
+
+ATTENTIONS = ("full", "window", "strided", "lsh", "latent")
 
 
 @dataclass(frozen=True)
@@ -65,6 +68,15 @@ class ViTConfig(Settings):
     """none | relative: a trainable bias per displacement and head on the attention logits (S4.1)."""
     score: str = "scaled_dot"
     """scaled_dot | dot | cosine | general | additive | location (S2.2)."""
+    attention: str = "full"
+    """Which tokens a token sees (S2.7): full: all | window: near ones | strided: a row or a column | lsh: those that
+    hash alike | latent: all, through a few learned latents. The last four are for long inputs."""
+    window: tuple[int, ...] = ()
+    """With attention = window: how many tokens away a token sees, along each axis; one number serves all axes."""
+    hashes: int = 0
+    """With attention = lsh: rounds of hashing; more come nearer to full attention. 4 if not given."""
+    latents: int = 0
+    """With attention = latent: how many. 64 if not given."""
     norm: str = "pre"
     """pre (S4.3) | post (S1.2) | branch (S4.2)."""
     pool: str = "cls"
@@ -98,7 +110,7 @@ class ViTConfig(Settings):
         for name, table in _TABLES.items():
             check_choice(name, getattr(self, name), table)
         self._at_least(1, "input", "patch", "stride", "stem", "dim", "depth", "heads", "head")
-        self._at_least(0, "out", "axes", "peaks", "registers", "layer_scale", "eps")
+        self._at_least(0, "out", "axes", "hashes", "latents", "peaks", "registers", "layer_scale", "eps")
         self._probability("dropout", "attention_dropout", "drop_path")
         if len(self.input) < 2:
             raise InputError(f"input: found {self.input}, expected channels and then samples along each axis")
@@ -114,6 +126,32 @@ class ViTConfig(Settings):
             "set": self._check_set, "patch": self._check_patches, "peaks": self._check_peaks, "lines": self._check_lines
         }  # fmt: skip
         checks[self.tokens]()
+        self._check_attention()
+
+    def _check_attention(self) -> None:
+        owner = {"window": "window", "hashes": "lsh", "latents": "latent"}
+        for name, kind in owner.items():
+            if getattr(self, name) and self.attention != kind:
+                raise InputError(f"{name}: found {getattr(self, name)}, but attention = {self.attention!r} has none")
+        if self.attention == "full":
+            return
+        if not SCORES[self.score].dot:
+            raise InputError(f"score: {self.score!r} needs attention = 'full'; {self.attention!r} takes dot products")
+        if self.attention == "lsh":
+            self._set("hashes", self.hashes or 4)
+        elif self.attention == "latent":
+            self._set("latents", self.latents or 64)
+        elif self.tokens != "patch":
+            raise InputError(f"attention: {self.attention!r} needs a grid; for {self.tokens} use full, lsh or latent")
+        if self.attention == "window":
+            self._check_window()
+
+    def _check_window(self) -> None:
+        self._at_least(1, "window")
+        self._spread("window", len(self.grid))
+        shape = token_grid(self.grid, self.patch, self.stride)
+        if any(w >= n for w, n in zip(self.window, shape, strict=True)):
+            raise InputError(f"window: {self.window} reaches past the {shape} tokens; use attention = 'full'")
 
     def _check_patches(self) -> None:
         rank = len(self.grid)
@@ -202,6 +240,7 @@ _TABLES = {
     "tokens": TOKENIZERS,
     "position": POSITIONS,
     "bias": BIASES,
+    "attention": ATTENTIONS,
     "score": tuple(SCORES),
     "norm": tuple(NORMS),
     "pool": tuple(POOLS),

@@ -1,9 +1,8 @@
-"""Where a token is: learned (S0.4) and sinusoidal (S1.3) position encodings, relative bias (S4.1), resampling.
+"""Where a token is: learned (S0.4) and sinusoidal (S1.3) position encodings.
 
 On a grid a token's place is its whole number of steps along each axis; in a set its coordinates come with it.
 """
 
-import math
 from collections.abc import Sequence
 
 import torch
@@ -13,7 +12,6 @@ from torch import Tensor, nn
 from vitreous.nn.block import MLP
 
 POSITIONS = ("learned", "sinusoidal", "none")
-BIASES = ("none", "relative")
 
 
 def sinusoidal(position: Tensor, dim: int) -> Tensor:
@@ -68,59 +66,3 @@ class SetPosition(nn.Module):
         steps = coords / coords.new_tensor(self.spacing)
         encoded = sinusoidal(steps, self.dim).to(dtype) if self.embed is None else self.embed(steps.to(dtype))
         return F.pad(encoded, (0, 0, self.prefix, 0))
-
-
-class RelativeBias(nn.Module):
-    """S4.1: a trainable `p_ij` added to the logits, per layer and head, that depends on the displacement alone.
-
-    Displacements are whole steps on the token grid. The prefix tokens stand nowhere, so three entries of their
-    own serve all pairs prefix → token, token → prefix and prefix → prefix.
-    """
-
-    index: Tensor
-
-    def __init__(self, places: Tensor, shape: Sequence[int], depth: int, heads: int, prefix: int) -> None:
-        super().__init__()
-        reach = [2 * n - 1 for n in shape]  # displacements along each axis
-        entries = math.prod(reach)
-        moved = places.unsqueeze(1) - places.unsqueeze(0)  # (N, N, axes)
-        index = torch.zeros_like(moved[..., 0])
-        for axis, size in enumerate(reach):
-            index = index * size + moved[..., axis] + size // 2
-        if prefix:
-            index = F.pad(index, (prefix, 0, prefix, 0))
-            index[:prefix, prefix:] = entries
-            index[prefix:, :prefix] = entries + 1
-            index[:prefix, :prefix] = entries + 2
-        self.register_buffer("index", index, persistent=False)
-        self.table = nn.Parameter(torch.zeros(depth, heads, entries + 3 * bool(prefix)))
-
-    def forward(self, layer: int) -> Tensor:
-        """The bias `(1, heads, N, N)` of one layer."""
-        return self.table[layer][:, self.index].unsqueeze(0)
-
-    @staticmethod
-    def resample(table: Tensor, old: Sequence[int], new: Sequence[int]) -> Tensor:
-        """A table `(depth, heads, entries)` of the grid `old`, carried to the grid `new`; prefix entries stay."""
-        reach = [[2 * n - 1 for n in grid] for grid in (old, new)]
-        entries = math.prod(reach[0])
-        grid = table[..., :entries].float().unflatten(-1, reach[0])  # (depth, heads, *displacements)
-        return torch.cat([resize(grid, reach[1]).flatten(2).to(table.dtype), table[..., entries:]], dim=-1)
-
-
-def resample(table: Tensor, old: Sequence[int], new: Sequence[int], prefix: int) -> Tensor:
-    """A learned table `(1, prefix + N, D)` of the grid `old`, carried to the grid `new`; prefix rows stay."""
-    if tuple(old) == tuple(new):
-        return table
-    grid = table[:, prefix:].float().unflatten(1, tuple(old)).movedim(-1, 1)  # (1, D, *old)
-    rows = resize(grid, new).flatten(2).mT.to(table.dtype)  # (1, N, D)
-    return torch.cat([table[:, :prefix], rows], dim=1)
-
-
-def resize(x: Tensor, size: Sequence[int]) -> Tensor:
-    """`(B, C, *grid) -> (B, C, *size)`: bicubic with antialiasing along one or two axes, trilinear along three."""
-    if len(size) == 3:
-        return F.interpolate(x, size=tuple(size), mode="trilinear")
-    if len(size) == 1:  # a line is a picture of height one
-        return resize(x.unsqueeze(2), (1, *size)).squeeze(2)
-    return F.interpolate(x, size=tuple(size), mode="bicubic", antialias=True)

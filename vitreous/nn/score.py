@@ -81,6 +81,8 @@ class Score(NamedTuple):
 
     function: Callable[[Tensor, Tensor, Weights], Dot | Tensor]
     weights: Callable[[int, int, int], dict[str, Tensor]] = _no_weights
+    dot: bool = True
+    """Whether it is a dot product."""
 
 
 SCORES: dict[str, Score] = {
@@ -88,8 +90,8 @@ SCORES: dict[str, Score] = {
     "dot": Score(dot),
     "cosine": Score(cosine),
     "general": Score(general, _general_weights),
-    "additive": Score(additive, _additive_weights),
-    "location": Score(location, _location_weights),
+    "additive": Score(additive, _additive_weights, dot=False),
+    "location": Score(location, _location_weights, dot=False),
 }
 
 

@@ -10,9 +10,12 @@ from vitreous.nn.attention import Attention
 from vitreous.nn.block import MLP, Block
 from vitreous.nn.config import ViTConfig
 from vitreous.nn.head import POOLS, AttentionPool
+from vitreous.nn.latent import Latent
 from vitreous.nn.peaks import LineTokenizer, PeakTokenizer
-from vitreous.nn.position import GridPosition, RelativeBias, SetPosition
+from vitreous.nn.position import GridPosition, SetPosition
 from vitreous.nn.record import Recordable, Sink, keep
+from vitreous.nn.relative import Layout, RelativeBias
+from vitreous.nn.sparse import Hashed, Strided, Window
 from vitreous.nn.tokens import PatchTokenizer, SetTokenizer, Tokens
 
 
@@ -35,7 +38,7 @@ class ViT(Recordable):
         self.prefix = nn.Parameter(torch.zeros(1, c.prefix, c.dim)) if c.prefix else None
         self.position = _position(c, self.tokenizer)
         self.bias = _relative_bias(c, self.tokenizer)
-        self.blocks = nn.ModuleList(_block(c, layer, c.prefix + self.tokenizer.most) for layer in range(c.depth))
+        self.blocks = nn.ModuleList(_block(c, layer, self.tokenizer) for layer in range(c.depth))
         # A post-norm block ends in a norm; the others leave the residual stream bare.
         self.norm = nn.Identity() if c.norm == "post" else nn.LayerNorm(c.dim, c.eps)
         self.pool = POOLS[c.pool](c.prefix, c.dim, c.heads)
@@ -69,7 +72,8 @@ class ViT(Recordable):
         keys = self._keys(tokens.mask)
         shared = None if pairwise is None else self._pairwise(pairwise, tokens)
         for layer, block in enumerate(self.blocks):
-            bias = _sum(shared, None if self.bias is None else self.bias(layer))
+            own = None if self.bias is None else self.bias(layer)
+            bias = own if shared is None else shared if own is None else shared + own
             kept_here = None if seen is None else seen.blocks.get(layer)
             if self.checkpointing and self.training:
                 z = checkpoint(block, z, mask=keys, bias=bias, seen=kept_here, use_reentrant=False)
@@ -96,6 +100,10 @@ class ViT(Recordable):
 
     def _pairwise(self, pairwise: Tensor, tokens: Tokens) -> Tensor:
         """The pairwise bias with zeros for the prefix tokens and for pairs without data."""
+        if self.config.attention != "full":
+            raise InputError(
+                f"pairwise: needs attention = 'full', which looks at all pairs, not {self.config.attention!r}"
+            )
         batch, count = tokens.values.shape[:2]
         heads, found = self.config.heads, pairwise.shape
         if len(found) != 4 or found[0] not in (1, batch) or found[1] not in (1, heads) or found[2:] != (count, count):
@@ -155,17 +163,28 @@ def _position(c: ViTConfig, tokenizer: Tokenizer) -> GridPosition | SetPosition 
 def _relative_bias(c: ViTConfig, tokenizer: Tokenizer) -> RelativeBias | None:
     if c.bias == "none" or not isinstance(tokenizer, PatchTokenizer):
         return None
-    return RelativeBias(tokenizer.index, tokenizer.shape, c.depth, c.heads, c.prefix)
+    return RelativeBias(tokenizer.index, tokenizer.shape, c.depth, c.heads, c.prefix, all=c.attention == "full")
 
 
-def _block(c: ViTConfig, layer: int, keys: int) -> Block:
-    attention = Attention(c.dim, c.heads, c.score, keys, c.qk_norm, c.attention_dropout, c.eps)
+def _attention(c: ViTConfig, layer: int, tokenizer: Tokenizer) -> Attention:
+    keys = c.prefix + tokenizer.most
+    common = c.dim, c.heads, c.score, keys, c.qk_norm, c.attention_dropout, c.eps
+    if c.attention == "full":
+        return Attention(*common)
+    layout = Layout(torch.zeros(tokenizer.most, 0), (tokenizer.most,), c.prefix)
+    if isinstance(tokenizer, PatchTokenizer):
+        layout = Layout(tokenizer.index, tokenizer.shape, c.prefix)
+    if c.attention == "window":
+        return Window(c.window, layout, *common)
+    if c.attention == "strided":
+        return Strided(layer, layout, *common)
+    if c.attention == "lsh":
+        return Hashed(c.hashes, layer, layout, *common)
+    return Latent(c.latents, layout, *common)
+
+
+def _block(c: ViTConfig, layer: int, tokenizer: Tokenizer) -> Block:
+    attention = _attention(c, layer, tokenizer)
     hidden = [round(ratio * c.dim) for ratio in c.mlp]
     drop_path = c.drop_path * layer / max(1, c.depth - 1)
     return Block(c.dim, attention, hidden, c.norm, c.dropout, drop_path, c.layer_scale, c.eps)
-
-
-def _sum(a: Tensor | None, b: Tensor | None) -> Tensor | None:
-    if a is None or b is None:
-        return b if a is None else a
-    return a + b

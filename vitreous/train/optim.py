@@ -9,7 +9,7 @@ from vitreous.errors import check_choice
 from vitreous.train.muon import Muon
 
 OPTIMISERS = ("adamw", "muon")
-_NO_DECAY = ("norm", "bias", "position", "prefix", "query", "scale", "table")
+_NO_DECAY = ("norm", "bias", "position", "prefix", "query", "scale", "table", "latents")
 
 
 def decays(name: str, parameter: nn.Parameter) -> bool:

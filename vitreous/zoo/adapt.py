@@ -9,7 +9,7 @@ from torch import Tensor
 
 from vitreous.errors import InputError
 from vitreous.nn import PatchTokenizer, RelativeBias, ViT, resample
-from vitreous.nn.position import resize
+from vitreous.nn.resample import resize
 from vitreous.zoo.layouts import KERNEL, POSITION, Checkpoint, State
 
 _STEM, _BIAS = "tokenizer.stem.0.weight", "bias.table"

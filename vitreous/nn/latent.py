@@ -1,0 +1,146 @@
+"""Attention through a few learned latents (S2.7; Perceiver, Jaegle et al. 2021): time and memory grow as k N.
+
+`softmax(Q Lᵀ) softmax(L Kᵀ) V`: the latents L gather from all tokens, and every token takes from the latents what it
+asks for. The product of the two softmaxes is an attention matrix of rank k; it is what recording shows.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
+
+from vitreous.nn.attention import Attention, Bias, additive_mask, normalised, reduced, rows_of, share, weigh
+from vitreous.nn.record import Reduced, Sink, keep
+from vitreous.nn.relative import Displaced, Layout
+from vitreous.nn.score import Dot, logits
+
+_LARGE = 2**20  # numbers of the tokens above which they are taken in parts on a CPU, where memory is short
+
+
+class Latent(Attention):
+    """Attention in which tokens meet through latents; dot products only.
+
+    Args:
+        latents: how many.
+        layout: where the tokens stand; with a relative bias, latents stand among them, spread evenly in their order.
+        others: those of `Attention`.
+    """
+
+    places: Tensor
+    stand: Tensor
+
+    def __init__(self, latents: int, layout: Layout, *others: Any, **named: Any) -> None:
+        super().__init__(*others, **named)
+        self.prefix = layout.prefix
+        self.latents = nn.Parameter(torch.randn(self.heads, latents, self.project.in_features // self.heads))
+        self.register_buffer("places", layout.places, persistent=False)
+        spread = torch.linspace(0, len(layout.places) - 1, latents).round().long()
+        self.register_buffer("stand", layout.places[spread], persistent=False)
+
+    def forward(
+        self,
+        x: Tensor,
+        context: Tensor | None = None,
+        mask: Tensor | None = None,
+        bias: Bias = None,
+        seen: Sink = None,
+    ) -> Tensor:
+        """As `Attention`, of the tokens to themselves."""
+        assert context is None
+        assert not isinstance(bias, Tensor)
+        gather, spread = self._biases(bias, x.dtype)
+        dropout = self.dropout if self.training else 0.0
+        large = x.device.type == "cpu" and torch.is_grad_enabled() and x.numel() > _LARGE
+        if seen is None and large:
+            return self._in_parts(x, mask, gather, spread, dropout)
+        q, k, v = self._split(x, None)
+        taking, asking = self._taking(k), self._asking(q)
+        if seen is not None:
+            self._keep(taking, asking, mask, gather, spread, seen)
+        held = F.scaled_dot_product_attention(
+            taking.q, taking.k, v, additive_mask(mask, gather), dropout, scale=taking.scale
+        )
+        mixed = F.scaled_dot_product_attention(asking.q, asking.k, held, spread, dropout, scale=asking.scale)
+        out: Tensor = self.project(mixed.transpose(1, 2).flatten(2))
+        return out
+
+    def _taking(self, k: Tensor) -> Dot:
+        """Latents that look at the tokens."""
+        latents = self.latents.to(k.dtype).expand(len(k), -1, -1, -1)
+        scored = self._score(latents, self.key_norm(k), self.score)
+        assert isinstance(scored, Dot)
+        return scored
+
+    def _asking(self, q: Tensor) -> Dot:
+        """Tokens that look at the latents."""
+        latents = self.latents.to(q.dtype).expand(len(q), -1, -1, -1)
+        scored = self._score(self.query_norm(q), latents, self.score)
+        assert isinstance(scored, Dot)
+        return scored
+
+    def _biases(self, bias: Displaced | None, kind: torch.dtype) -> tuple[Tensor | None, Tensor | None]:
+        """From latents to tokens `(1, heads, k, N)` and from tokens to latents `(1, heads, N, k)`."""
+        if bias is None:
+            return None, None
+        p, moved = self.prefix, self.stand[:, None] - self.places[None]  # (k, N, axes)
+        count = len(self.stand)
+        first = bias.to_prefix(p)[:, None].expand(-1, count, -1)
+        last = bias.from_prefix(p, count)[0, :, :, p:]
+        gather = torch.cat([first, bias.at(moved)], dim=2)
+        spread = torch.cat([last, bias.at(-moved.transpose(0, 1))], dim=1)
+        return gather.unsqueeze(0).to(kind), spread.unsqueeze(0).to(kind)
+
+    def _in_parts(
+        self, x: Tensor, mask: Tensor | None, gather: Tensor | None, spread: Tensor | None, dropout: float
+    ) -> Tensor:
+        """The same for a few tokens at a time, each computed again for its gradient."""
+        step = max(1, _LARGE // 2 // (len(x) * x.shape[-1]))
+        count = range(-(-x.shape[1] // step))
+        cut = (x.split(step, 1), _cut(mask, step, 3), _cut(gather, step, 3), _cut(spread, step, 2))
+        parts, masks, gathers, spreads = ([None] * len(count) if some is None else some for some in cut)
+        taken = [checkpoint(self._take, parts[i], masks[i], gathers[i], dropout, use_reentrant=False) for i in count]
+        out, total = (torch.stack(some) for some in zip(*taken, strict=True))
+        held = (normalised(total, 0).unsqueeze(-1) * out).sum(0)
+        given = [checkpoint(self._give, parts[i], held, spreads[i], dropout, use_reentrant=False) for i in count]
+        return torch.cat(given, dim=1)
+
+    def _take(self, x: Tensor, mask: Tensor | None, bias: Tensor | None, dropout: float) -> tuple[Tensor, Tensor]:
+        """What the latents take from some tokens, `(B, heads, k, d)`, and the logarithm of their weight."""
+        dim = x.shape[-1]
+        kv = F.linear(x, self.qkv.weight[dim:], self.qkv.bias[dim:])
+        k, v = kv.unflatten(-1, (2, self.heads, -1)).permute(2, 0, 3, 1, 4).unbind(0)
+        scores, extra = logits(self._taking(k)), additive_mask(mask, bias)
+        if extra is not None:
+            scores = scores.masked_fill(~extra, float("-inf")) if extra.dtype == torch.bool else scores + extra
+        return share(scores, v, dropout)
+
+    def _give(self, x: Tensor, held: Tensor, bias: Tensor | None, dropout: float) -> Tensor:
+        """What some tokens get from the latents."""
+        dim = x.shape[-1]
+        q = F.linear(x, self.qkv.weight[:dim], self.qkv.bias[:dim]).unflatten(-1, (self.heads, -1)).transpose(1, 2)
+        asking = self._asking(q)
+        mixed = F.scaled_dot_product_attention(asking.q, asking.k, held, bias, dropout, scale=asking.scale)
+        out: Tensor = self.project(mixed.transpose(1, 2).flatten(2))
+        return out
+
+    def _keep(
+        self, taking: Dot, asking: Dot, mask: Tensor | None, gather: Tensor | None, spread: Tensor | None, seen: Sink
+    ) -> None:
+        """Keep the product of both attentions, or what the sink wants to know of it."""
+
+        def weights(rows: slice) -> Tensor:
+            taken = Dot(taking.q[rows], taking.k[rows], taking.scale)
+            asked = Dot(asking.q[rows], asking.k[rows], asking.scale)
+            return weigh(logits(asked), None, spread) @ weigh(logits(taken), rows_of(mask, rows), gather)
+
+        batch, heads, count = asking.q.shape[:3]
+        size = heads * count**2
+        found = reduced(weights, batch, size, seen) if isinstance(seen, Reduced) else weights(slice(None))
+        keep(seen, "weights", found)
+
+
+def _cut(x: Tensor | None, step: int, dim: int) -> Sequence[Tensor] | None:
+    return None if x is None else x.split(step, dim)

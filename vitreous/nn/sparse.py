@@ -1,0 +1,396 @@
+"""Attention that is not between all pairs (S2.7): windows, strides (Sparse Transformer) and hashes (Reformer).
+
+Each kind has the weights of full attention and says which keys a query sees; prefix tokens see all and are seen by all.
+The fast path gathers the keys of a block of queries and leaves the rest to `scaled_dot_product_attention`; the recorded
+path is full attention with the pairs that are not seen masked, and agrees with it.
+"""
+
+import math
+from collections.abc import Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.utils.checkpoint import checkpoint
+
+from vitreous.nn.attention import Attention, Bias, additive_mask, normalised, share
+from vitreous.nn.relative import Displaced, Layout, entries
+from vitreous.nn.score import Dot
+
+_LEAST = {1: 64, 2: 8, 3: 4}  # side of a block of queries, by the number of axes
+_CHUNK = 64  # queries that are hashed alike and look at the same keys
+_LARGE = 2**22  # weights of a layer above which they are computed again for the gradient
+
+
+class Sparse(Attention):
+    """Attention in which a token sees some of the others; dot products only.
+
+    Args:
+        layout: where the tokens stand.
+        others: those of `Attention`.
+    """
+
+    places: Tensor
+
+    def __init__(self, layout: Layout, *others: Any, **named: Any) -> None:
+        super().__init__(*others, **named)
+        self.shape, self.prefix = layout.shape, layout.prefix
+        self.register_buffer("places", layout.places, persistent=False)
+
+    def mix(self, scored: Dot, v: Tensor, mask: Tensor | None, bias: Bias, dropout: float) -> Tensor:
+        """The mixed values `(B, heads, prefix + N, d)`."""
+        assert not isinstance(bias, Tensor)
+        p = self.prefix
+        seen = self._tokens(Dot(scored.q[:, :, p:], scored.k, scored.scale), v, mask, bias, dropout)
+        if not p:
+            return seen
+        row = None if bias is None else bias.from_prefix(p, v.shape[-2] - p).to(v.dtype)
+        first = F.scaled_dot_product_attention(
+            scored.q[:, :, :p], scored.k, v, additive_mask(mask, row), dropout, scale=scored.scale
+        )
+        return torch.cat([first, seen], dim=2)
+
+    def _tokens(self, scored: Dot, v: Tensor, mask: Tensor | None, bias: Displaced | None, dropout: float) -> Tensor:
+        """What the tokens of the grid get: queries `(B, heads, N, d)`, keys and values with the prefix before them."""
+        raise NotImplementedError
+
+    def pairs(self, scored: Dot | Tensor, mask: Tensor | None, bias: Bias) -> tuple[Tensor, Tensor | None]:
+        """Mask and bias of all pairs, for the recorded path."""
+        assert isinstance(scored, Dot)
+        assert not isinstance(bias, Tensor)
+        p = self.prefix
+        visible = F.pad(self._visible(Dot(scored.q[:, :, p:], scored.k, scored.scale), mask), (p, 0, p, 0), value=True)
+        whole = None if bias is None else bias.dense(entries(self.places, self.shape, p)).to(scored.q.dtype)
+        return visible if mask is None else visible & mask, whole
+
+    def _visible(self, scored: Dot, mask: Tensor | None) -> Tensor:
+        """Which of the tokens of the grid see each other, broadcastable to `(B, heads, N, N)`."""
+        raise NotImplementedError
+
+
+class Window(Sparse):
+    """A token sees those that are at most `window` steps away along each axis.
+
+    Queries are taken in blocks, each with the keys around it, so that time and memory grow with the number of tokens.
+    """
+
+    near: Tensor
+    moved: Tensor
+    inside: Tensor
+
+    def __init__(self, window: Sequence[int], layout: Layout, *others: Any, **named: Any) -> None:
+        super().__init__(layout, *others, **named)
+        shape = layout.shape
+        self.window = tuple(window)
+        side = _LEAST[len(shape)]
+        self.block = tuple(min(n, max(2 * w, side)) for n, w in zip(shape, window, strict=True))
+        self.blocks = tuple(-(-n // b) for n, b in zip(shape, self.block, strict=True))
+        # Places within a block of queries, and of the keys around it, counted from the block's first query.
+        queries = torch.cartesian_prod(*(torch.arange(b) for b in self.block)).reshape(-1, len(shape))
+        keys = torch.cartesian_prod(
+            *(torch.arange(-w, b + w) for b, w in zip(self.block, self.window, strict=True))
+        ).reshape(-1, len(shape))
+        moved = queries[:, None] - keys[None]  # (queries, keys, axes)
+        self.register_buffer("moved", moved, persistent=False)
+        self.register_buffer("near", (moved.abs() <= torch.tensor(self.window)).all(-1), persistent=False)
+        self.register_buffer("inside", self._around(torch.ones(1, 1, math.prod(shape), 1))[0, :, 0, :, 0] > 0, False)
+
+    def _tokens(self, scored: Dot, v: Tensor, mask: Tensor | None, bias: Displaced | None, dropout: float) -> Tensor:
+        p = self.prefix
+        visible = self.inside[:, None, None] & self.near  # (blocks, 1, queries, keys)
+        visible = visible.unsqueeze(0)
+        if mask is not None:
+            there = self._around(mask[:, :, 0, p:, None].to(v.dtype))[..., 0] > 0  # (B, blocks, 1, keys)
+            visible = visible & there.unsqueeze(-2)
+        extra = None if bias is None else bias.at(self.moved).unsqueeze(0)  # (1, heads, queries, keys)
+        mixed = attend(
+            Dot(self._queries(scored.q), self._around(scored.k[:, :, p:]), scored.scale), self._around(v[:, :, p:]),
+            visible, extra, (scored.k[:, :, :p], v[:, :, :p]), mask, bias, dropout,
+        )  # fmt: skip
+        return self._back(mixed)
+
+    def _queries(self, q: Tensor) -> Tensor:
+        """`(B, heads, N, d) -> (B, blocks, heads, queries of a block, d)`."""
+        return self._cut(q, [(0, nb * b - n) for n, b, nb in self._axes()], self.block)
+
+    def _around(self, k: Tensor) -> Tensor:
+        """`(B, heads, N, d) -> (B, blocks, heads, keys around a block, d)`, zeros beyond the grid."""
+        sides = [(w, nb * b - n + w) for (n, b, nb), w in zip(self._axes(), self.window, strict=True)]
+        return self._cut(k, sides, [b + 2 * w for b, w in zip(self.block, self.window, strict=True)])
+
+    def _axes(self) -> list[tuple[int, int, int]]:
+        return list(zip(self.shape, self.block, self.blocks, strict=True))
+
+    def _cut(self, x: Tensor, sides: Sequence[tuple[int, int]], size: Sequence[int]) -> Tensor:
+        rank = len(self.shape)
+        x = x.unflatten(2, self.shape)
+        x = F.pad(x, (0, 0, *(side for pair in reversed(sides) for side in pair)))
+        for axis, (length, step) in enumerate(zip(size, self.block, strict=True)):
+            x = x.unfold(axis + 2, length, step)  # (B, heads, *blocks, d, *size)
+        x = x.permute(0, *range(2, 2 + rank), 1, *range(3 + rank, 3 + 2 * rank), 2 + rank)
+        return x.flatten(1, rank).flatten(3, 2 + rank)
+
+    def _back(self, mixed: Tensor) -> Tensor:
+        """`(B, blocks, heads, queries, d) -> (B, heads, N, d)`."""
+        rank = len(self.shape)
+        x: Tensor = mixed.unflatten(3, self.block).unflatten(1, self.blocks)  # (B, *blocks, heads, *block, d)
+        pairs = [axis for a in range(rank) for axis in (1 + a, 2 + rank + a)]
+        x = x.permute(0, 1 + rank, *pairs, 2 + 2 * rank)
+        x = x.reshape(*x.shape[:2], *(b * nb for _, b, nb in self._axes()), x.shape[-1])
+        for axis, n in enumerate(self.shape):
+            x = x.narrow(axis + 2, 0, n)
+        return x.flatten(2, 1 + rank)
+
+    def _visible(self, scored: Dot, mask: Tensor | None) -> Tensor:
+        moved = self.places[:, None] - self.places[None]
+        near: Tensor = (moved.abs() <= moved.new_tensor(self.window)).all(-1)
+        return near[None, None]
+
+
+class Strided(Sparse):
+    """The Sparse Transformer's factorisation (Child et al. 2019): half of the heads see a token's row, half its column.
+
+    Tokens in their order are laid out in rows of `stride`, so that two layers connect any two of them at a cost of
+    N √N. Heads take turns from layer to layer, so that it also works with one head.
+    """
+
+    def __init__(self, layer: int, layout: Layout, *others: Any, **named: Any) -> None:
+        super().__init__(layout, *others, **named)
+        self.stride = stride_of(layout.shape)
+        self.rows = -(-math.prod(layout.shape) // self.stride)
+        self.turn = layer % 2
+
+    def _tokens(self, scored: Dot, v: Tensor, mask: Tensor | None, bias: Displaced | None, dropout: float) -> Tensor:
+        out = torch.empty_like(scored.q)
+        for turn, transposed in ((self.turn, False), (1 - self.turn, True)):
+            heads = slice(turn, None, 2)
+            if turn < self.heads:
+                part = Dot(scored.q[:, heads], scored.k[:, heads], scored.scale)
+                some = None if bias is None else bias.heads(heads)
+                out[:, heads] = self._lines(part, v[:, heads], mask, some, dropout, transposed)
+        return out
+
+    def _lines(
+        self, scored: Dot, v: Tensor, mask: Tensor | None, bias: Displaced | None, dropout: float, transposed: bool
+    ) -> Tensor:
+        """Attention within each row, or within each column."""
+        p, count = self.prefix, scored.q.shape[2]
+        lay = partial(self._lay, transposed=transposed)
+        there = lay(v.new_ones(1, 1, count, 1))[..., 0] > 0  # (1, lines, 1, tokens of a line)
+        if mask is not None:
+            there = there & (lay(mask[:, :, 0, p:, None].to(v.dtype))[..., 0] > 0)
+        extra = None
+        if bias is not None:
+            places = lay(self.places[None, None])[0, :, 0]  # (lines, tokens, axes)
+            extra = bias.at(places[:, :, None] - places[:, None]).transpose(0, 1)  # (lines, heads, tokens, tokens)
+        mixed = attend(
+            Dot(lay(scored.q), lay(scored.k[:, :, p:]), scored.scale), lay(v[:, :, p:]), there.unsqueeze(-2), extra,
+            (scored.k[:, :, :p], v[:, :, :p]), mask, bias, dropout,
+        )  # fmt: skip
+        mixed = mixed.transpose(1, 2)  # (B, heads, lines, tokens, d)
+        return (mixed.transpose(2, 3) if transposed else mixed).flatten(2, 3)[:, :, :count]
+
+    def _lay(self, x: Tensor, transposed: bool) -> Tensor:
+        """`(B, heads, N, d) -> (B, lines, heads, tokens of a line, d)`, zeros at the end."""
+        x = F.pad(x, (0, 0, 0, self.rows * self.stride - x.shape[2])).unflatten(2, (self.rows, self.stride))
+        return (x.transpose(2, 3) if transposed else x).transpose(1, 2)
+
+    def _visible(self, scored: Dot, mask: Tensor | None) -> Tensor:
+        order = torch.arange(len(self.places), device=scored.q.device)
+        row, column = order // self.stride, order % self.stride
+        same = torch.stack([row[:, None] == row, column[:, None] == column])  # (2, N, N)
+        kind = (torch.arange(self.heads, device=order.device) + self.turn) % 2
+        return same[kind].unsqueeze(0)
+
+
+def stride_of(shape: Sequence[int]) -> int:
+    """Tokens of a row: √N along a line; on a grid the trailing axes whose product is nearest to that."""
+    root = math.sqrt(math.prod(shape))
+    if len(shape) == 1:
+        return math.ceil(root)
+    return min((math.prod(shape[a:]) for a in range(1, len(shape))), key=lambda n: abs(math.log(n / root)))
+
+
+def attend(
+    scored: Dot,
+    v: Tensor,
+    visible: Tensor,
+    bias: Tensor | None,
+    shared: tuple[Tensor, Tensor],
+    mask: Tensor | None,
+    displaced: Displaced | None,
+    dropout: float,
+) -> Tensor:
+    """Attention of each block of queries to its own keys and to those of the prefix.
+
+    Args:
+        scored: queries `(B, blocks, heads, n, d)` and keys `(B, blocks, heads, m, d)`.
+        visible: broadcastable to `(B, blocks, 1, n, m)`.
+        bias: broadcastable to `(blocks, heads, n, m)`.
+        shared: keys and values of the prefix, `(B, heads, p, d)`.
+        mask: of all keys, `(B, 1, 1, p + N)`.
+        displaced: where the bias between tokens and prefix comes from.
+    """
+    batch, blocks, heads, n, _ = scored.q.shape
+    p = shared[0].shape[2]
+    k, v = (
+        torch.cat([first.unsqueeze(1).expand(-1, blocks, -1, -1, -1), own], dim=3)
+        for first, own in zip(shared, (scored.k, v), strict=True)
+    )
+    seen = visible.expand(*visible.shape[:3], n, -1)
+    first = seen.new_ones(1, 1, 1, 1, p) if mask is None else mask[:, None, :, :, :p]
+    lead = torch.broadcast_shapes(seen.shape[:4], first.shape[:4])
+    seen = torch.cat([first.expand(*lead, -1), seen.expand(*lead, -1)], dim=-1)  # (B or 1, blocks, 1, n, p + m)
+    if bias is None:
+        q, k, v = (x.transpose(0, 1).flatten(1, 2) for x in (scored.q, k, v))  # (blocks, B heads, ...)
+        over = seen.transpose(0, 1)
+        if len(seen) > 1:
+            over = over.expand(-1, -1, heads, -1, -1)
+        mixed = F.scaled_dot_product_attention(q, k, v, over.flatten(1, 2), dropout, scale=scored.scale)
+        apart: Tensor = mixed.unflatten(1, (batch, heads))
+        return apart.transpose(0, 1)
+    assert displaced is not None
+    row = displaced.to_prefix(p)[:, None, :].expand(*bias.shape[:-1], p)  # (heads, 1, p)
+    whole = torch.cat([row, bias], dim=-1).to(v.dtype).masked_fill(~seen, float("-inf"))
+    q, k, v = (x.flatten(0, 1) for x in (scored.q, k, v))  # (B blocks, heads, ...)
+    over = whole.expand(batch, -1, -1, -1, -1).flatten(0, 1)
+    mixed = F.scaled_dot_product_attention(q, k, v, over, dropout, scale=scored.scale)
+    back: Tensor = mixed.unflatten(0, (batch, blocks))
+    return back
+
+
+class Hashed(Sparse):
+    """Locality-sensitive hashing (Reformer, Kitaev et al. 2020): a query sees keys that point its way.
+
+    A hash is the axis of a random frame that a vector is nearest to. Queries and keys are sorted by it; a chunk of
+    queries sees as many keys around the place of its own hashes as two chunks hold. Several rounds with other frames
+    find what one has missed; a key that is seen twice counts once. Grows as N log N.
+
+    Args:
+        rounds: of hashing.
+        layer: the seed of the frames, which are kept with the weights.
+    """
+
+    frames: Tensor
+
+    def __init__(self, rounds: int, layer: int, layout: Layout, *others: Any, **named: Any) -> None:
+        super().__init__(layout, *others, **named)
+        d = self.project.in_features // self.heads
+        self.ways = 2 * max(1, math.ceil(math.sqrt(math.prod(self.shape) / _CHUNK) / 2))  # of each of two frames
+        draw = torch.randn(rounds, 2, d, self.ways // 2, generator=torch.Generator().manual_seed(layer))
+        self.register_buffer("frames", draw)
+
+    def _tokens(self, scored: Dot, v: Tensor, mask: Tensor | None, bias: Displaced | None, dropout: float) -> Tensor:
+        p = self.prefix
+        rounds = self._rounds(scored, mask)
+        again = torch.is_grad_enabled() and scored.q[..., 0].numel() * 2 * _CHUNK > _LARGE
+        parts = []
+        for i in range(len(rounds)):
+            given = scored.q, scored.k[:, :, p:], v[:, :, p:], i, rounds, mask, bias, scored.scale, dropout
+            parts.append(checkpoint(self._round, *given, use_reentrant=False) if again else self._round(*given))
+        if p:
+            scores = scored.q @ scored.k[:, :, :p].mT * scored.scale
+            scores = scores if bias is None else scores + bias.to_prefix(p)[:, None, :]
+            scores = scores if mask is None else scores.masked_fill(~mask[..., :p], float("-inf"))
+            parts.append(share(scores, v[:, :, :p], dropout))
+        out, total = zip(*parts, strict=True)
+        weight = normalised(torch.stack(total), 0)
+        return (weight.unsqueeze(-1) * torch.stack(out)).sum(0).to(v.dtype)
+
+    def _round(
+        self, q: Tensor, k: Tensor, v: Tensor, i: int, rounds: "list[_Round]", mask: Tensor | None,
+        bias: Displaced | None, scale: float, dropout: float,
+    ) -> tuple[Tensor, Tensor]:  # fmt: skip
+        """What the queries get from the keys of one round, and the logarithm of their total weight."""
+        queries, keys = rounds[i].queries, rounds[i].keys  # (B, heads, chunks, n), (B, heads, chunks, m)
+        scores = _take(q, queries) @ _take(k, keys).mT * scale  # (B, heads, chunks, n, m)
+        times = torch.zeros_like(scores)  # rounds in which a pair meets
+        for other in rounds:
+            times += other.sees(queries, keys)
+        scores = scores - times.log()
+        if bias is not None:
+            moved = self.places[queries].unsqueeze(-2) - self.places[keys].unsqueeze(-3)
+            scores = scores + bias.each(moved)
+        if mask is not None:
+            there = mask[:, :, 0, self.prefix :].expand(*keys.shape[:2], -1)
+            scores = scores.masked_fill(~_pick(there, keys).unsqueeze(-2), float("-inf"))
+        out, total = share(scores, _take(v, keys), dropout)
+        return _untangle(out.flatten(2, 3), queries, q.shape[2]), _untangle(total.flatten(2, 3), queries, q.shape[2])
+
+    def _rounds(self, scored: Dot, mask: Tensor | None) -> "list[_Round]":
+        """Who meets whom, in each round."""
+        with torch.no_grad():
+            k = scored.k[:, :, self.prefix :]
+            absent = None if mask is None else ~mask[:, :, 0, self.prefix :]
+            return [_meet(self._hash(scored.q, f), self._hash(k, f), absent, self.ways**2) for f in self.frames]
+
+    def _hash(self, x: Tensor, frame: Tensor) -> Tensor:
+        """`(B, heads, N, d) -> (B, heads, N)`: the nearest of the axes of two frames."""
+        along = torch.einsum("bhnd,fdw->bhfnw", x.float(), frame)
+        first, second = torch.cat([along, -along], dim=-1).argmax(-1).unbind(2)
+        return first * self.ways + second
+
+    def _visible(self, scored: Dot, mask: Tensor | None) -> Tensor:
+        count = torch.arange(scored.q.shape[2], device=scored.q.device).expand(*scored.q.shape[:2], 1, -1)
+        return torch.stack([r.sees(count, count)[:, :, 0] for r in self._rounds(scored, mask)]).any(0)
+
+
+class _Round(NamedTuple):
+    """One round of hashing: chunks of queries and the keys that each sees."""
+
+    queries: Tensor
+    """`(B, heads, chunks, n)`: the tokens of each chunk; the last one is repeated at the end."""
+    keys: Tensor
+    """`(B, heads, chunks, m)`."""
+    start: Tensor
+    """`(B, heads, N)`: the place, among the sorted keys, of the first one that a query sees."""
+    place: Tensor
+    """`(B, heads, N)`: the place of each key among the sorted ones."""
+
+    def sees(self, queries: Tensor, keys: Tensor) -> Tensor:
+        """Whether queries `(B, heads, chunks, n)` see keys `(B, heads, chunks, m)`: `(B, heads, chunks, n, m)`."""
+        ahead = _pick(self.place, keys).unsqueeze(-2) - _pick(self.start, queries).unsqueeze(-1)
+        return (ahead >= 0) & (ahead < self.keys.shape[-1])
+
+
+def _meet(queries: Tensor, keys: Tensor, absent: Tensor | None, last: int) -> _Round:
+    """Chunks of queries sorted by hash, each with the keys about the same hashes."""
+    count = queries.shape[2]
+    if absent is not None:
+        keys = keys.masked_fill(absent, last)  # to the end, out of the way
+    chunks = -(-count // _CHUNK)
+    hashes, order = queries.sort(dim=2, stable=True)
+    known, sorted_keys = keys.sort(dim=2, stable=True)
+    fill = chunks * _CHUNK - count
+    order = torch.cat([order, order[:, :, -1:].expand(-1, -1, fill)], dim=2).unflatten(2, (chunks, _CHUNK))
+    hashes = torch.cat([hashes, hashes[:, :, -1:].expand(-1, -1, fill)], dim=2).unflatten(2, (chunks, _CHUNK))
+    low = torch.searchsorted(known, hashes[..., 0].contiguous())
+    high = torch.searchsorted(known, hashes[..., -1].contiguous(), right=True)
+    width = min(2 * _CHUNK, count)
+    start = ((low + high) // 2 - width // 2).clamp(0, count - width)  # (B, heads, chunks)
+    seen = _pick(sorted_keys, start.unsqueeze(-1) + torch.arange(width, device=start.device))
+    of_query = _untangle(start.unsqueeze(-1).expand_as(order).flatten(2, 3), order, count)
+    rank = torch.arange(count, device=start.device).expand_as(sorted_keys)
+    return _Round(order, seen, of_query, torch.empty_like(sorted_keys).scatter_(2, sorted_keys, rank))
+
+
+def _take(x: Tensor, index: Tensor) -> Tensor:
+    """Rows of `(B, heads, N, d)` at `(B, heads, chunks, n)`: `(B, heads, chunks, n, d)`."""
+    flat = index.flatten(2).unsqueeze(-1).expand(-1, -1, -1, x.shape[-1])
+    rows: Tensor = x.gather(2, flat).unflatten(2, index.shape[2:])
+    return rows
+
+
+def _pick(x: Tensor, index: Tensor) -> Tensor:
+    """Numbers of `(B, heads, N)` at `(B, heads, chunks, n)`."""
+    found: Tensor = x.gather(2, index.flatten(2)).view_as(index)
+    return found
+
+
+def _untangle(x: Tensor, index: Tensor, count: int) -> Tensor:
+    """Rows in the order of `index` `(B, heads, chunks, n)` back to the order of the tokens."""
+    flat = index.flatten(2)
+    flat = flat if x.dim() == 3 else flat.unsqueeze(-1).expand_as(x)
+    return x.new_zeros(*x.shape[:2], count, *x.shape[3:]).scatter(2, flat, x)  # what is repeated is the same
