@@ -7,6 +7,8 @@ while it trains on a CPU the fused kernel too holds one number a pair.
 """
 
 from collections.abc import Callable
+from importlib import import_module
+from types import ModuleType
 
 import torch
 import torch.nn.functional as F
@@ -15,11 +17,21 @@ from torch import Tensor, nn
 from vitreous.errors import InputError, check_choice
 from vitreous.nn.record import Reduced, Sink, keep
 from vitreous.nn.relative import Displaced
-from vitreous.nn.score import SCORES, Dot, logits
+from vitreous.nn.score import SCORES, Dot, dot, logits, scaled_dot
 
 Bias = Tensor | Displaced | None
 """What is added to the logits: of all pairs, or what gives it for some."""
 
+
+def _packed_kernel() -> ModuleType | None:
+    """Our own kernel, where there is a GPU and Triton, which comes with torch for CUDA."""
+    try:
+        return import_module("vitreous.nn.packed") if torch.cuda.is_available() else None
+    except ImportError:
+        return None
+
+
+_PACKED = _packed_kernel()
 _AT_ONCE = 2**22  # weights in memory while they are reduced
 
 
@@ -52,7 +64,7 @@ class Attention(nn.Module):
         if score == "location" and not keys:
             raise InputError("keys: the score 'location' must be told the largest number of keys")
         d = dim // heads
-        self.heads, self.dropout = heads, dropout
+        self.heads, self.dropout, self.qk_norm = heads, dropout, qk_norm
         self.qkv = nn.Linear(dim, 3 * dim)
         self.project = nn.Linear(dim, dim)
         self.query_norm = nn.LayerNorm(d, eps) if qk_norm else nn.Identity()
@@ -75,6 +87,10 @@ class Attention(nn.Module):
             bias: added to the logits, broadcastable to `(B, heads, N, M)`.
             seen: where to keep the attention weights; None for the fast path.
         """
+        if context is None and mask is None and bias is None and seen is None:
+            packed = self._packed(x)
+            if packed is not None:
+                return self._project(packed)
         q, k, v = self._split(x, context)
         scored = self._score(self.query_norm(q), self.key_norm(k), self.score)
         dropout = self.dropout if self.training else 0.0
@@ -86,8 +102,24 @@ class Attention(nn.Module):
         else:
             weights = keep(seen, "weights", weigh(logits(scored), *self.pairs(scored, mask, bias)))
             mixed = F.dropout(weights.to(v.dtype), dropout, training=self.training) @ v
-        out: Tensor = self.project(mixed.transpose(1, 2).flatten(2))  # (B, heads, N, d) -> (B, N, D)
+        return self._project(mixed.transpose(1, 2).flatten(2))  # (B, heads, N, d) -> (B, N, D)
+
+    def _project(self, mixed: Tensor) -> Tensor:
+        out: Tensor = self.project(mixed)
         return out
+
+    def _packed(self, x: Tensor) -> Tensor | None:
+        """The mixed values `(B, N, D)` by our own kernel, where it is the fastest: short sequences on a GPU."""
+        d = x.shape[2] // self.heads
+        plain = type(self) is Attention and self._score in (dot, scaled_dot) and not self.qk_norm
+        if _PACKED is None or not plain or (self.training and self.dropout) or x.device.type != "cuda":
+            return None
+        kind = torch.get_autocast_dtype("cuda") if torch.is_autocast_enabled("cuda") else x.dtype
+        if kind != torch.bfloat16 or x.shape[1] > _PACKED.LONGEST.get(d, 0):
+            return None
+        scale = d**-0.5 if self._score is scaled_dot else 1.0
+        mixed: Tensor = _PACKED.packed_attention(self.qkv(x), self.heads, scale)[0]
+        return mixed
 
     def mix(self, scored: Dot, v: Tensor, mask: Tensor | None, bias: Bias, dropout: float) -> Tensor:
         """The fast path: mixed values `(B, heads, N, d)`."""

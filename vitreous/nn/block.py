@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from vitreous.errors import check_choice
 from vitreous.nn.attention import Attention, Bias
+from vitreous.nn.gelu import gelu
 from vitreous.nn.record import Sink, keep
 
 Map = Callable[[Tensor], Tensor]
@@ -33,6 +34,13 @@ def branch(x: Tensor, f: Map, norm: Map, scale: Map) -> Tensor:
 NORMS: dict[str, Callable[[Tensor, Map, Map, Map], Tensor]] = {"pre": pre, "post": post, "branch": branch}
 
 
+class LayerNorm(nn.LayerNorm):
+    """Layer norm whose result has the type of what it is given; autocast alone would make it float32."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return super().forward(x).to(x.dtype)
+
+
 class MLP(nn.Module):
     """Linear layers of the given widths with GELU between them (S1.1; several hidden layers as in S3.3)."""
 
@@ -46,7 +54,7 @@ class MLP(nn.Module):
         for i, layer in enumerate(self.layers):
             x = layer(x)
             if i < last:
-                x = F.dropout(F.gelu(x), self.dropout, training=self.training)
+                x = F.dropout(gelu(x), self.dropout, training=self.training)
         return x
 
 
@@ -62,7 +70,7 @@ class Branch(nn.Module):
         if self.dropout:
             x = F.dropout(x, self.dropout, training=self.training)
         if self.scale is not None:
-            x = x * self.scale
+            x = x * self.scale.to(x.dtype)
         if self.drop_path and self.training:  # drops the branch for whole samples
             stays = torch.rand(x.shape[0], 1, 1, device=x.device) >= self.drop_path
             x = x * (stays / (1 - self.drop_path)).to(x.dtype)
@@ -95,10 +103,10 @@ class Block(nn.Module):
         super().__init__()
         check_choice("norm", norm, NORMS)
         self._residual = NORMS[norm]
-        self.attention_norm = nn.LayerNorm(dim, eps)
+        self.attention_norm = LayerNorm(dim, eps)
         self.attention = attention
         self.attention_branch = Branch(dim, layer_scale, dropout, drop_path)
-        self.mlp_norm = nn.LayerNorm(dim, eps)
+        self.mlp_norm = LayerNorm(dim, eps)
         self.mlp = MLP((dim, *hidden, dim), dropout)
         self.mlp_branch = Branch(dim, layer_scale, dropout, drop_path)
 

@@ -31,6 +31,9 @@ class ViT(Recordable):
     checkpointing = False
     """In training, compute each block twice instead of storing what its gradient needs."""
 
+    stream: torch.dtype | None = None
+    """What the tokens are kept in between the blocks, under autocast; None leaves them as they come."""
+
     def __init__(self, config: ViTConfig) -> None:
         super().__init__()
         c = self.config = config
@@ -69,6 +72,8 @@ class ViT(Recordable):
         if tokens.mask is not None:
             keep(kept, "mask", tokens.mask)
         z = keep(kept, "embedded", self._embed(tokens))  # z_0 = [x_class; x_p E] + E_pos
+        if self.stream is not None and torch.is_autocast_enabled(z.device.type):
+            z = z.to(self.stream)
         keys = self._keys(tokens.mask)
         shared = None if pairwise is None else self._pairwise(pairwise, tokens)
         for layer, block in enumerate(self.blocks):

@@ -8,7 +8,7 @@ import json
 import math
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -24,6 +24,7 @@ from vitreous.nn.record import unwrap
 from vitreous.train import state
 from vitreous.train.config import TrainConfig
 from vitreous.train.optim import optimisers, rate
+from vitreous.train.step import Average, Step
 from vitreous.train.stream import Batch, Stream, seed_of
 
 
@@ -63,7 +64,7 @@ class Loop:
         folder: Path,
         watchers: list[Watcher],
     ) -> None:
-        self.loss, self.stream, self.prepare, self.evaluate, self.better = loss, stream, prepare, evaluate, better
+        self.stream, self.evaluate, self.better = stream, evaluate, better
         self.config, self.accelerator, self.folder, self.watchers = config, accelerator, folder, watchers
         sharded = config.shard and accelerator.num_processes > 1
         if sharded:
@@ -74,6 +75,8 @@ class Loop:
         compiled = config.compile == "on" or (config.compile == "auto" and accelerator.device.type == "cuda")
         self.run: nn.Module = torch.compile(self.model) if compiled else self.model  # type: ignore[assignment]
         self.average = self._floats(copy=True) if config.ema else None
+        average = None if self.average is None else Average(list(self.average.values()), self._live)
+        self.step = Step(self.model, self.run, loss, prepare, self.optimisers, average, config, accelerator)
         self.done, self.best, self.stale = 0, math.inf, 0
         self._total = torch.zeros((), device=accelerator.device)
         self._broken = torch.full((), config.steps, device=accelerator.device)
@@ -89,7 +92,8 @@ class Loop:
                 raise InputError(f"{self.folder}: was begun with {name} = {value!r}, not {asked.get(name)!r}")
         if self.average is not None:
             state.put(unwrap(self.model), tensors, "average/")
-            self.average = self._floats(copy=True)
+            for name, value in self._floats().items():
+                self.average[name].copy_(value)
         state.scatter(tensors, about["numbers"], unwrap(self.model), self._plain())
         self.done, self.stale, self._before = about["done"], about["stale"], about.get("seconds", 0.0)
         self.best = math.inf if about["best"] is None else about["best"]
@@ -122,31 +126,14 @@ class Loop:
         return self._before + time.monotonic() - self._started
 
     def _step(self, step: int) -> None:
-        config, machine = self.config, self.accelerator
-        torch.manual_seed(seed_of(config.seed, step, machine.process_index))
-        x, y = self.prepare(*self.stream(step))
+        config = self.config
+        torch.manual_seed(seed_of(config.seed, step, self.accelerator.process_index))
         factor = rate(max(step, self.reached), config.steps, config.warmup)
-        for optimiser in self.optimisers:
-            for group in optimiser.param_groups:
-                group["lr"] = config.lr * factor
-        parts = list(zip(x.chunk(config.accumulate), y.chunk(config.accumulate), strict=True))
-        for i, (part, target) in enumerate(parts):
-            waiting = i + 1 < len(parts) and machine.num_processes > 1
-            with machine.no_sync(self.model) if waiting else nullcontext():
-                loss = self.loss(self.run(part), target) * (len(part) / len(x))
-                machine.backward(loss)
-            self._total += loss.detach()
+        share = 1 - min(config.ema, (1 + step) / (10 + step))
+        self._total += self.step(*self.stream(step), config.lr * factor, share)
         bad = torch.where(self._total.isfinite(), config.steps, step)
         self._broken = torch.minimum(self._broken, bad)
         self._counted += 1
-        if config.clip:
-            machine.clip_grad_norm_(self.model.parameters(), config.clip)
-        for optimiser in self.optimisers:
-            optimiser.step()
-            optimiser.zero_grad()
-        if self.average is not None:
-            decay = min(config.ema, (1 + step) / (10 + step))
-            torch._foreach_lerp_(list(self.average.values()), list(self._floats().values()), 1 - decay)
         numbers = {}
         if self._counted >= max(1, config.evaluate_every // 10):
             numbers = {"loss": self._mean_loss(), "lr": config.lr * factor}
@@ -222,6 +209,9 @@ class Loop:
         values = self.accelerator.unwrap_model(self.model).state_dict()
         local = {n: v.to_local() if isinstance(v, DTensor) else v for n, v in values.items() if v.is_floating_point()}
         return {n: v.clone() if copy else v for n, v in local.items()}
+
+    def _live(self) -> list[Tensor]:
+        return list(self._floats().values())
 
     def _plain(self) -> list[torch.optim.Optimizer]:
         return [getattr(optimiser, "optimizer", optimiser) for optimiser in self.optimisers]

@@ -40,9 +40,11 @@ class Muon(torch.optim.Muon):
             for shape, places in alike.items():
                 stack = torch.stack([_whole(updates[i]) for i in places])
                 stack = orthogonal(stack, group["ns_coefficients"], group["ns_steps"], group["eps"])
-                changes = [_like(new.to(params[i].dtype), params[i]) for i, new in zip(places, stack, strict=True)]
-                factor = -_adjust_lr(group["lr"], group["adjust_lr_fn"], torch.Size(shape))
-                torch._foreach_add_([params[i] for i in places], changes, alpha=factor)
+                stack = stack.to(params[places[0]].dtype) * -_adjust_lr(
+                    group["lr"], group["adjust_lr_fn"], torch.Size(shape)
+                )
+                changes = [_like(new, params[i]) for i, new in zip(places, stack, strict=True)]
+                torch._foreach_add_([params[i] for i in places], changes)
         return loss
 
 

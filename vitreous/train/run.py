@@ -146,6 +146,7 @@ def train(
     kept = copy.deepcopy(model)
     if isinstance(model, ViT):
         model.checkpointing = config.checkpointing
+        model.stream = torch.bfloat16 if config.stream == "bfloat16" else None
     place = accelerator.device, accelerator.process_index, accelerator.num_processes
     stream: Stream
     if e.source.fresh is None:

@@ -1,0 +1,129 @@
+"""What is done with a batch: forward, loss, gradient, update, moving average; on a GPU recorded once and replayed.
+
+A small model's step is hundreds of kernels that take a few microseconds each, which is less than it takes to launch
+them one by one. A CUDA graph launches them all at once.
+"""
+
+from collections.abc import Callable
+from contextlib import nullcontext
+from typing import Any, NamedTuple
+
+import torch
+from accelerate import Accelerator
+from torch import Tensor, nn
+
+from vitreous.train.config import TrainConfig
+from vitreous.train.stream import Batch
+
+_FIRST = 3  # steps before a graph is recorded: compilers and optimisers prepare themselves in them
+
+
+class Average(NamedTuple):
+    """A running average of a model's weights."""
+
+    average: list[Tensor]
+    live: Callable[[], list[Tensor]]
+
+    def follow(self, share: Tensor) -> None:
+        """Move a share of the way to the live weights."""
+        ahead = torch._foreach_sub(self.live(), self.average)
+        torch._foreach_mul_(ahead, share)
+        torch._foreach_add_(self.average, ahead)
+
+
+class Step:
+    """One step of training, called with raw samples and targets on the device; returns the loss.
+
+    Args:
+        model: whose gradients are taken.
+        run: the same, perhaps compiled.
+        loss: of its outputs and the targets.
+        prepare: raw batch to model input, augmentation included.
+        optimisers: of the model's parameters.
+        average: of its weights, or None.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        run: nn.Module,
+        loss: Callable[[Tensor, Tensor], Tensor],
+        prepare: Callable[[Tensor, Tensor], Batch],
+        optimisers: list[Any],
+        average: Average | None,
+        config: TrainConfig,
+        accelerator: Accelerator,
+    ) -> None:
+        self.model, self.run, self.loss, self.prepare = model, run, loss, prepare
+        self.optimisers, self.average, self.config, self.accelerator = optimisers, average, config, accelerator
+        self._share = torch.zeros((), device=accelerator.device)
+        alone = accelerator.device.type == "cuda" and accelerator.num_processes == 1
+        self._graphs = alone and config.compile != "off" and not config.checkpointing
+        self._done = 0
+        self._graph: _Graph | None = None
+
+    def __call__(self, x: Tensor, y: Tensor, lr: float, share: float) -> Tensor:
+        """Take a step with a learning rate; the average moves by a share."""
+        self._share.fill_(share)
+        for optimiser in self.optimisers:
+            for group in optimiser.param_groups:
+                if isinstance(group["lr"], Tensor):
+                    group["lr"].fill_(lr)
+                else:
+                    group["lr"] = lr
+        if self._graphs and self._done == _FIRST:
+            self._graph = self._record(x, y, lr)
+        self._done += 1
+        if self._graph is not None:
+            return self._graph(x, y)
+        return self._take(x, y)
+
+    def _take(self, x: Tensor, y: Tensor) -> Tensor:
+        config, machine = self.config, self.accelerator
+        x, y = self.prepare(x, y)
+        parts = list(zip(x.chunk(config.accumulate), y.chunk(config.accumulate), strict=True))
+        total = torch.zeros((), device=machine.device)
+        for i, (part, target) in enumerate(parts):
+            waiting = i + 1 < len(parts) and machine.num_processes > 1
+            with machine.no_sync(self.model) if waiting else nullcontext():
+                loss = self.loss(self.run(part), target) * (len(part) / len(x))
+                machine.backward(loss)
+            total += loss.detach()
+        if config.clip:
+            machine.clip_grad_norm_(self.model.parameters(), config.clip)
+        for optimiser in self.optimisers:
+            optimiser.step()
+            optimiser.zero_grad()
+        if self.average is not None:
+            self.average.follow(self._share)
+        return total
+
+    def _record(self, x: Tensor, y: Tensor, lr: float) -> "_Graph | None":
+        """The step as a CUDA graph, or None where it cannot be one."""
+        for optimiser in self.optimisers:
+            for group in optimiser.param_groups:
+                group["lr"] = torch.tensor(lr, device=x.device)
+                if "capturable" in group:
+                    group["capturable"] = True
+        try:
+            return _Graph(self._take, x, y)
+        except (RuntimeError, NotImplementedError):  # something in it asks the device for a value
+            self._graphs = False
+            return None
+
+
+class _Graph:
+    """A function of a batch, recorded once and replayed with others of its shape."""
+
+    def __init__(self, take: Callable[[Tensor, Tensor], Tensor], x: Tensor, y: Tensor) -> None:
+        self.x, self.y = x.clone(), y.clone()
+        self.graph = torch.cuda.CUDAGraph()
+        torch.cuda.synchronize()
+        with torch.cuda.graph(self.graph):
+            self.loss = take(self.x, self.y)
+
+    def __call__(self, x: Tensor, y: Tensor) -> Tensor:
+        self.x.copy_(x)
+        self.y.copy_(y)
+        self.graph.replay()
+        return self.loss
