@@ -1,0 +1,115 @@
+"""Accuracy of attention for long inputs on a task that needs long range, not only its speed.
+
+    python -m benchmarks.long_range --device cuda               # every kind of attention, 18,000 points, 1,800 tokens
+    python -m benchmarks.long_range --points 1800 --steps 300   # a short trial on a CPU
+
+A pattern is noise with two marks in it, at least half its length apart: bursts of one of eight wavelengths. Whether
+both have the same one is the question, which no look at one place can answer. Guessing is right half of the time. All
+kinds of attention have the same width, depth, training steps and data.
+"""
+
+import time
+from typing import Literal
+
+import torch
+import torch.nn.functional as F
+import tyro
+from rich.console import Console
+from rich.progress import track
+from rich.table import Table
+from torch import Tensor
+
+import vitreous as vt
+from vitreous.nn.config import ATTENTIONS
+from vitreous.train.optim import optimisers, rate
+
+WAVES = 8
+MARK = 60  # points of a mark
+
+
+def marked(count: int, points: int, device: torch.device) -> tuple[Tensor, Tensor]:
+    """Patterns `(count, 1, points)` and whether both marks are alike `(count,)`."""
+    x = torch.randn(count, points, device=device) * 0.3
+    kinds = torch.randint(WAVES, (count, 2), device=device)
+    same = torch.rand(count, device=device) < 0.5
+    kinds[:, 1] = torch.where(
+        same, kinds[:, 0], (kinds[:, 0] + torch.randint(1, WAVES, (count,), device=device)) % WAVES
+    )
+    apart = points // 2
+    first = torch.randint(points - apart - MARK, (count,), device=device)
+    room = points - MARK - first - apart
+    second = first + apart + (torch.rand(count, device=device) * room).long()
+    steps = torch.arange(MARK, device=device)
+    for kind, place in zip(kinds.unbind(1), (first, second), strict=True):
+        phase = torch.rand(count, 1, device=device) * 6.28
+        wave = torch.sin(6.28 * steps / (4 + 2 * kind[:, None]) + phase) * 2
+        x.scatter_add_(1, place[:, None] + steps, wave)
+    return x.unsqueeze(1), same.long()
+
+
+def trained(kind: str, points: int, steps: int, batch: int, device: torch.device) -> tuple[float, float, float]:
+    """Accuracy on 4,096 new patterns, seconds of training, and GiB of memory on a GPU."""
+    torch.manual_seed(0)
+    extra = {"window": {"window": (min(64, points // 40),)}, "latent": {"latents": 64}, "lsh": {"hashes": 4}}.get(
+        kind, {}
+    )
+    model = vt.ViT(
+        vt.ViTConfig(input=(1, points), patch=(10,), out=2, dim=128, depth=4, heads=4, attention=kind, **extra)
+    ).to(device)
+    run = torch.compile(model) if device.type == "cuda" else model
+    made = optimisers(model, "muon", 1e-3, 0.05)
+    if device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats()
+    started = time.perf_counter()
+    for step in track(range(steps), description=f"{kind}"):
+        for optimiser in made:
+            for group in optimiser.param_groups:
+                group["lr"] = 1e-3 * rate(step, steps, 0.1)
+        x, y = marked(batch, points, device)
+        with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
+            loss = F.cross_entropy(run(x).float(), y)
+        loss.backward()
+        for optimiser in made:
+            optimiser.step()
+            optimiser.zero_grad()
+    taken = time.perf_counter() - started
+    model.eval()
+    torch.manual_seed(1)
+    right = 0
+    with torch.no_grad():
+        for _ in range(4096 // 64):
+            x, y = marked(64, points, device)
+            right += int((model(x).argmax(1) == y).sum())
+    memory = torch.cuda.max_memory_allocated() / 2**30 if device.type == "cuda" else 0.0
+    return right / 4096, taken, memory
+
+
+def main(
+    points: int = 18_000,
+    steps: int = 2000,
+    batch: int = 32,
+    kinds: tuple[Literal[ATTENTIONS], ...] = ATTENTIONS,  # type: ignore[valid-type]
+    device: str = "cpu",
+) -> None:
+    """Train one model for each kind of attention and print the table.
+
+    Args:
+        points: of a pattern; ten make a token.
+        steps: of training.
+        batch: patterns of a step.
+        kinds: of attention.
+        device: cpu or cuda.
+    """
+    table = Table(title=f"are two marks, half of {points:,} points apart, alike? {steps} steps of {batch}")
+    for heading in ("attention", "accuracy", "training", "memory"):
+        table.add_column(heading, justify="left" if heading == "attention" else "right")
+    for kind in kinds:
+        accuracy, taken, memory = trained(kind, points, steps, batch, torch.device(device))
+        row = [kind, f"{accuracy:.1%}", f"{taken:.0f} s", f"{memory:.1f} GiB" if memory else ""]
+        print(" | ".join(row), flush=True)
+        table.add_row(*row)
+    Console(width=100).print(table)
+
+
+if __name__ == "__main__":
+    tyro.cli(main)
