@@ -171,8 +171,8 @@ def test_a_trend_is_told_plainly(values: np.ndarray, words: str) -> None:
 @pytest.mark.parametrize("kind", VITS)
 def test_figures_of_every_kind_of_input(kind: str) -> None:
     found = predictor(kind)
-    maps_figure(found, sample(kind), layers=-1).canvas.draw()
-    heads_figure(head_measures(found, sample(kind)[None])).canvas.draw()
+    maps_figure(found, sample(kind), layers=-1).draw_without_rendering()
+    heads_figure(head_measures(found, sample(kind)[None])).draw_without_rendering()
 
 
 def test_mistakes_are_one_line() -> None:

@@ -162,7 +162,7 @@ def test_several_samples_make_one_verdict() -> None:
     trials = faithfulness(found, np.stack([sample("picture", seed) for seed in range(3)]))
     assert [trial.name for trial in trials] == [*METHODS, CHANCE]
     assert all(trial.samples == 3 for trial in trials)
-    trials_figure(trials).canvas.draw()
+    trials_figure(trials).draw_without_rendering()
 
 
 def test_mistakes_are_one_line(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,14 +15,14 @@ from vitreous.insight.explain import explain, explain_heads
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_kind_of_run_is_explained(kind: str) -> None:
     told = explain(predictor(kind), sample(kind), name="sample")
-    told.figure.canvas.draw()
+    told.figure.draw_without_rendering()
     panels = [axes.get_title("left") for figure in told.figure.subfigs for axes in figure.axes]
     assert [title for title in panels if title.startswith("attention")] == [] or kind in VITS
     assert any(title.startswith("integrated gradients") for title in panels)
     assert panels[-2:] == ["deletion", "insertion"]
     assert ("the run is a CNN: it has no attention, so there are attributions only" in told.text) == (kind not in VITS)
     if kind in VITS:
-        explain_heads(predictor(kind), sample(kind), name="sample").figure.canvas.draw()
+        explain_heads(predictor(kind), sample(kind), name="sample").figure.draw_without_rendering()
 
 
 def test_a_spectrum_is_drawn_along_its_axis_and_the_target_can_be_chosen() -> None:

@@ -43,7 +43,7 @@ def test_sinusoids_show_the_grid_and_random_numbers_do_not(choices: dict[str, ob
 
 @pytest.mark.parametrize("choices", [LINE, PLANE, BOX])
 def test_positions_are_drawn_in_one_two_and_three_dimensions(choices: dict[str, object]) -> None:
-    similarity_figure(make(**choices), (Axis("energy", "eV", 10.0, 0.5),)).canvas.draw()
+    similarity_figure(make(**choices), (Axis("energy", "eV", 10.0, 0.5),)).draw_without_rendering()
 
 
 def test_a_map_of_every_pair_has_the_axis_in_its_unit() -> None:
@@ -70,7 +70,7 @@ def test_a_bias_is_mapped_by_the_way_from_query_to_key() -> None:
 
 @pytest.mark.parametrize("choices", [LINE, PLANE])
 def test_biases_are_drawn(choices: dict[str, object]) -> None:
-    bias_figure(make(**choices, bias="relative"), layers=[-1]).canvas.draw()
+    bias_figure(make(**choices, bias="relative"), layers=[-1]).draw_without_rendering()
 
 
 def test_mistakes_are_one_line() -> None:
