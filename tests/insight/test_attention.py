@@ -7,6 +7,7 @@ import sys
 import numpy as np
 import pytest
 import torch
+from matplotlib.figure import Figure
 
 import vitreous as vt
 from tests.insight.predictors import KINDS, VITS, predictor, sample
@@ -22,6 +23,7 @@ from vitreous.insight.attention import (
     rollout,
     rollout_map,
 )
+from vitreous.insight.overlay import draw_rows
 from vitreous.insight.units import boxes, gather, model_input, spread
 from vitreous.nn.record import Reduced
 
@@ -59,6 +61,12 @@ def test_distance_leaves_out_prefix_and_absent_tokens() -> None:
     weights[..., 3] = 0  # the absent token, which nobody looks at
     mask = torch.tensor([[True, True, False]])
     torch.testing.assert_close(distance(weights, coords, prefix=1, mask=mask), torch.tensor([[1.0]]))
+
+
+def test_distance_is_exact_for_places_far_from_the_origin() -> None:
+    days = 2_460_000.5 + torch.tensor([[0.0], [0.1]], dtype=torch.float64)  # Julian dates
+    weights = torch.tensor([[[[0.0, 1.0], [1.0, 0.0]]]])
+    torch.testing.assert_close(distance(weights, days), torch.tensor([[0.1]]))
 
 
 def test_entropy_is_zero_for_one_token_and_log_n_for_all() -> None:
@@ -154,12 +162,21 @@ def test_measures_do_not_depend_on_the_batch(monkeypatch: pytest.MonkeyPatch) ->
         np.testing.assert_allclose(one.values, other.values, rtol=1e-5)
 
 
+def test_distances_between_places_are_found_once_for_all_layers(monkeypatch: pytest.MonkeyPatch) -> None:
+    found, between = list[torch.Tensor](), torch.cdist
+    monkeypatch.setattr("torch.cdist", lambda x, y, **how: found.append(between(x, y, **how)) or found[-1])
+    head_measures(predictor("spectrum"), sample("spectrum")[None])
+    grid, physical = found  # in samples, and in nm
+    torch.testing.assert_close(physical, 2 * grid)
+
+
 @pytest.mark.parametrize(
     ("values", "words"),
     [
         (np.arange(12.0).reshape(6, 2), "grows with depth"),
         (-np.arange(12.0).reshape(6, 2), "falls with depth"),
-        (np.array([[1.0, 4.0], [3.0, 2.0], [4.0, 1.0], [2.0, 3.0]]), "does not change with depth"),
+        (np.array([[1.0, 4.0], [3.0, 2.0], [4.0, 1.0], [2.0, 3.0]]), "shows no clear trend with depth"),
+        (np.array([[1.0, 2.0], [3.0, 4.0]]), "shows no clear trend with depth"),  # nor could so few heads
         (np.ones((3, 2)), "has no trend"),
         (np.ones((1, 2)), "has no trend"),
     ],
@@ -173,6 +190,21 @@ def test_figures_of_every_kind_of_input(kind: str) -> None:
     found = predictor(kind)
     maps_figure(found, sample(kind), layers=-1).draw_without_rendering()
     heads_figure(head_measures(found, sample(kind)[None])).draw_without_rendering()
+
+
+@pytest.mark.parametrize("kind", ["spectrum", "peaks", "lines"])
+def test_rows_of_heads_share_one_scale(kind: str) -> None:
+    found, axes = predictor(kind), Figure().subplots()
+    weak = np.random.default_rng(0).uniform(size=found.model.tokenizer.most)
+    draw_rows(axes, found, sample(kind), np.stack([weak, 10 * weak]))
+    colours = axes.images[0].get_array() if axes.images else axes.collections[0].get_facecolors()
+    faint, dense = np.reshape(colours, (2, -1, 4))[..., 3].max(1)
+    assert faint < 0.15 * dense
+
+
+def test_panels_are_named_after_their_layers() -> None:
+    panels = maps_figure(predictor("spectrum"), sample("spectrum"), layers=[-1, 0]).axes
+    assert [axes.get_title("left") for axes in panels] == ["layer 0", "layer 1"]
 
 
 def test_mistakes_are_one_line() -> None:
