@@ -24,7 +24,7 @@ from vitreous.insight.attention import (
     rollout_map,
 )
 from vitreous.insight.overlay import draw_rows
-from vitreous.insight.units import boxes, gather, model_input, spread
+from vitreous.insight.units import boxes, in_cells, model_input, spread
 from vitreous.nn.record import Reduced
 
 
@@ -128,12 +128,19 @@ def test_the_map_of_a_class_token_is_its_row() -> None:
 
 
 def test_values_of_patches_go_to_their_samples_and_back() -> None:
-    units = boxes(KINDS["spectrum"][0])
+    config, _ = KINDS["spectrum"]
+    units, values = boxes(config), np.arange(10.0)
     assert units is not None
-    values = np.arange(10.0)
     spread_out = spread(values, units, (47,))
     np.testing.assert_array_equal(spread_out, np.repeat(values, 5)[:47])
-    np.testing.assert_array_equal(gather(spread_out, units), values * ([5] * 9 + [2]))
+    np.testing.assert_array_equal(in_cells(spread_out, config), values * ([5] * 9 + [2]))
+    np.testing.assert_array_equal(in_cells(values, config), values)
+
+
+def test_patches_that_overlap_share_their_values_among_the_cells_between_them() -> None:
+    config, _ = KINDS["overlapping"]  # 9 patches of 8 samples, every 4
+    values = np.arange(9.0)
+    np.testing.assert_allclose(in_cells(values, config), [0, *(np.arange(8) + 0.5), 8])
 
 
 def test_distances_are_in_samples_and_in_the_unit_of_the_axis() -> None:
