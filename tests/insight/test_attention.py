@@ -7,6 +7,7 @@ import sys
 import numpy as np
 import pytest
 import torch
+from matplotlib.figure import Figure
 
 import vitreous as vt
 from tests.insight.predictors import KINDS, VITS, predictor, sample
@@ -22,7 +23,8 @@ from vitreous.insight.attention import (
     rollout,
     rollout_map,
 )
-from vitreous.insight.units import boxes, gather, model_input, spread
+from vitreous.insight.overlay import draw_rows
+from vitreous.insight.units import boxes, in_cells, model_input, spread
 from vitreous.nn.record import Reduced
 
 
@@ -59,6 +61,12 @@ def test_distance_leaves_out_prefix_and_absent_tokens() -> None:
     weights[..., 3] = 0  # the absent token, which nobody looks at
     mask = torch.tensor([[True, True, False]])
     torch.testing.assert_close(distance(weights, coords, prefix=1, mask=mask), torch.tensor([[1.0]]))
+
+
+def test_distance_is_exact_for_places_far_from_the_origin() -> None:
+    days = 2_460_000.5 + torch.tensor([[0.0], [0.1]], dtype=torch.float64)  # Julian dates
+    weights = torch.tensor([[[[0.0, 1.0], [1.0, 0.0]]]])
+    torch.testing.assert_close(distance(weights, days), torch.tensor([[0.1]]))
 
 
 def test_entropy_is_zero_for_one_token_and_log_n_for_all() -> None:
@@ -120,12 +128,19 @@ def test_the_map_of_a_class_token_is_its_row() -> None:
 
 
 def test_values_of_patches_go_to_their_samples_and_back() -> None:
-    units = boxes(KINDS["spectrum"][0])
+    config, _ = KINDS["spectrum"]
+    units, values = boxes(config), np.arange(10.0)
     assert units is not None
-    values = np.arange(10.0)
     spread_out = spread(values, units, (47,))
     np.testing.assert_array_equal(spread_out, np.repeat(values, 5)[:47])
-    np.testing.assert_array_equal(gather(spread_out, units), values * ([5] * 9 + [2]))
+    np.testing.assert_array_equal(in_cells(spread_out, config), values * ([5] * 9 + [2]))
+    np.testing.assert_array_equal(in_cells(values, config), values)
+
+
+def test_patches_that_overlap_share_their_values_among_the_cells_between_them() -> None:
+    config, _ = KINDS["overlapping"]  # 9 patches of 8 samples, every 4
+    values = np.arange(9.0)
+    np.testing.assert_allclose(in_cells(values, config), [0, *(np.arange(8) + 0.5), 8])
 
 
 def test_distances_are_in_samples_and_in_the_unit_of_the_axis() -> None:
@@ -154,12 +169,21 @@ def test_measures_do_not_depend_on_the_batch(monkeypatch: pytest.MonkeyPatch) ->
         np.testing.assert_allclose(one.values, other.values, rtol=1e-5)
 
 
+def test_distances_between_places_are_found_once_for_all_layers(monkeypatch: pytest.MonkeyPatch) -> None:
+    found, between = list[torch.Tensor](), torch.cdist
+    monkeypatch.setattr("torch.cdist", lambda x, y, **how: found.append(between(x, y, **how)) or found[-1])
+    head_measures(predictor("spectrum"), sample("spectrum")[None])
+    grid, physical = found  # in samples, and in nm
+    torch.testing.assert_close(physical, 2 * grid)
+
+
 @pytest.mark.parametrize(
     ("values", "words"),
     [
         (np.arange(12.0).reshape(6, 2), "grows with depth"),
         (-np.arange(12.0).reshape(6, 2), "falls with depth"),
-        (np.array([[1.0, 4.0], [3.0, 2.0], [4.0, 1.0], [2.0, 3.0]]), "does not change with depth"),
+        (np.array([[1.0, 4.0], [3.0, 2.0], [4.0, 1.0], [2.0, 3.0]]), "shows no clear trend with depth"),
+        (np.array([[1.0, 2.0], [3.0, 4.0]]), "shows no clear trend with depth"),  # nor could so few heads
         (np.ones((3, 2)), "has no trend"),
         (np.ones((1, 2)), "has no trend"),
     ],
@@ -171,8 +195,23 @@ def test_a_trend_is_told_plainly(values: np.ndarray, words: str) -> None:
 @pytest.mark.parametrize("kind", VITS)
 def test_figures_of_every_kind_of_input(kind: str) -> None:
     found = predictor(kind)
-    maps_figure(found, sample(kind), layers=-1).canvas.draw()
-    heads_figure(head_measures(found, sample(kind)[None])).canvas.draw()
+    maps_figure(found, sample(kind), layers=-1).draw_without_rendering()
+    heads_figure(head_measures(found, sample(kind)[None])).draw_without_rendering()
+
+
+@pytest.mark.parametrize("kind", ["spectrum", "peaks", "lines"])
+def test_rows_of_heads_share_one_scale(kind: str) -> None:
+    found, axes = predictor(kind), Figure().subplots()
+    weak = np.random.default_rng(0).uniform(size=found.model.tokenizer.most)
+    draw_rows(axes, found, sample(kind), np.stack([weak, 10 * weak]))
+    colours = axes.images[0].get_array() if axes.images else axes.collections[0].get_facecolors()
+    faint, dense = np.reshape(colours, (2, -1, 4))[..., 3].max(1)
+    assert faint < 0.15 * dense
+
+
+def test_panels_are_named_after_their_layers() -> None:
+    panels = maps_figure(predictor("spectrum"), sample("spectrum"), layers=[-1, 0]).axes
+    assert [axes.get_title("left") for axes in panels] == ["layer 0", "layer 1"]
 
 
 def test_mistakes_are_one_line() -> None:

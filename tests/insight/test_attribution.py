@@ -15,11 +15,14 @@ from vitreous.insight.attribution import (
     CHANCE,
     METHODS,
     Question,
+    Trial,
+    _curves,
     all_maps,
     attention_gradient,
     deletion_test,
     faithfulness,
     integrated_gradients,
+    left_out,
     trials_figure,
     verdict,
 )
@@ -73,9 +76,55 @@ def test_the_test_finds_the_map_that_tells_the_truth() -> None:
     assert trials["truth"].score > max(trials[name].score for name in ("lie", "noise", CHANCE))
     assert trials["truth"].better
     assert not trials["lie"].better
+    assert trials[CHANCE].score == pytest.approx(0)
     assert verdict(list(trials.values())).startswith("truth tells most of the truth")
     liars = [trial for trial in trials.values() if trial.name != "truth"]
     assert verdict(liars).startswith("no map is better than chance")
+
+
+@pytest.mark.parametrize("maps", [1, 4])
+def test_maps_of_noise_are_rarely_said_to_tell_the_truth(maps: int) -> None:
+    rng, told = np.random.default_rng(0), 0
+    for seed in range(150):
+        question = Question(linear(), rng.normal(size=40))
+        noise = {str(i): rng.normal(size=40) for i in range(maps)}
+        told += "tells most of the truth" in verdict(deletion_test(question, noise, seed))
+    assert told / 150 < 0.1  # once in 20 times; 17 % of the time, one of four maps is better than 19 random orders
+
+
+@pytest.mark.parametrize("samples", [1, 2, 8, 32])
+@pytest.mark.parametrize("maps", [1, 4])
+def test_over_several_samples_too(maps: int, samples: int) -> None:
+    beaten = np.random.default_rng(0).uniform(size=(3000, maps, samples)).mean(-1).max(-1)
+    better = [Trial("", *np.zeros((3, 2)), share, samples, maps).better for share in beaten.tolist()]
+    assert np.mean(better) < 0.06
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_reverse_of_an_order_is_known_without_trying_it(kind: str) -> None:
+    question = Question(predictor(kind), sample(kind))
+    order = np.random.default_rng(0).permutation(np.flatnonzero(question.present))
+    there, back = (Trial("", np.linspace(0, 1, 10), *_curves(question, each)) for each in (order, order[::-1]))
+    np.testing.assert_allclose(there.backwards.deletion, back.deletion, rtol=1e-5)
+    np.testing.assert_allclose(there.backwards.insertion, back.insertion, rtol=1e-5)
+
+
+def test_the_best_map_is_one_that_beats_chance() -> None:
+    shares = np.linspace(0, 1, 10)
+    loud = Trial("loud", shares, 1 - shares, np.full(10, 0.9), beaten=0.6, samples=8, rivals=2)
+    sure = Trial("sure", shares, 1 - shares, np.full(10, 0.8), beaten=0.9, samples=8, rivals=2)
+    assert loud.score > sure.score
+    assert verdict([loud, sure]).startswith("sure tells most of the truth")
+
+
+@pytest.mark.parametrize("kind", ["spectrum", "overlapping", "picture", "volume", "cnn picture"])
+def test_a_share_of_the_units_is_that_share_of_the_input(kind: str) -> None:
+    question = Question(predictor(kind), sample(kind))
+    units, seen = len(question.present), list[torch.Tensor]()
+    question.model.register_forward_pre_hook(lambda _, given: seen.append(given[0]))
+    question.outputs(np.arange(units)[None] >= np.arange(units + 1)[:, None])
+    gone = [(each == question.baseline[0]).float().mean().item() for each in torch.cat(seen)]
+    np.testing.assert_allclose(gone, np.linspace(0, 1, units + 1), atol=0.06)
 
 
 def test_an_answer_that_does_not_depend_on_the_input_has_nothing_to_explain() -> None:
@@ -101,8 +150,16 @@ def test_every_model_gets_the_maps_that_it_allows(kind: str) -> None:
     assert list(maps) == (list(METHODS) if kind in VITS else ["integrated gradients"])
     for values in maps.values():
         assert np.isfinite(values).all()
-        assert values.shape in (question.present.shape, question.model.config.grid)
+        tokens = (question.model.tokenizer.most,) if kind in VITS else ()
+        assert values.shape in (tokens, question.model.config.grid)
         assert set(question.rank(values)) == set(np.flatnonzero(question.present))
+
+
+def test_without_captum_there_are_the_other_maps(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "captum.attr", None)
+    maps = all_maps(Question(predictor("picture"), sample("picture")))
+    assert list(maps) == [name for name in METHODS if name != "integrated gradients"]
+    assert left_out().startswith("integrated gradients are left out: this needs captum")
 
 
 def test_what_is_not_there_gets_nothing() -> None:
@@ -162,7 +219,7 @@ def test_several_samples_make_one_verdict() -> None:
     trials = faithfulness(found, np.stack([sample("picture", seed) for seed in range(3)]))
     assert [trial.name for trial in trials] == [*METHODS, CHANCE]
     assert all(trial.samples == 3 for trial in trials)
-    trials_figure(trials).canvas.draw()
+    trials_figure(trials).draw_without_rendering()
 
 
 def test_mistakes_are_one_line(monkeypatch: pytest.MonkeyPatch) -> None:

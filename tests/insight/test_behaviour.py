@@ -37,9 +37,25 @@ def test_a_confusion_matrix_counts_true_classes_down_and_predicted_ones_across()
     assert matrix.tolist() == [[1, 1, 0], [0, 1, 0], [0, 0, 1]]
     (axes,) = behaviour.confusion_figure(matrix, ["a", "b", "c"]).axes
     shown = {(text.get_position(), text.get_text(), text.get_color()) for text in axes.texts}
-    assert ((1, 0), "1", "crimson") in shown
+    assert ((1, 0), "1", "darkred") in shown
     assert len(shown) == 4
     assert [label.get_text() for label in axes.get_xticklabels()] == ["a", "b", "c"]
+
+
+def test_every_number_of_a_confusion_stands_out_from_its_cell() -> None:
+    matrix = np.array([[1, 3, 10], [30, 100, 300], [1000, 3000, 10000]])
+    (axes,) = behaviour.confusion_figure(matrix, ["a", "b", "c"]).axes
+    (image,) = axes.images
+    for text in axes.texts:
+        column, row = map(int, text.get_position())
+        cell = image.cmap(image.norm(image.get_array()[row, column]))
+        low, high = sorted(map(luminance, (to_rgba(text.get_color()), cell)))
+        assert (high + 0.05) / (low + 0.05) > 4  # the contrast of WCAG, 1 to 21
+
+
+def luminance(rgba: Any) -> float:
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in rgba[:3]]
+    return float(np.dot(linear, (0.2126, 0.7152, 0.0722)))
 
 
 def test_a_confusion_of_many_classes_is_drawn_without_numbers() -> None:
@@ -82,6 +98,19 @@ def test_parity_of_a_logarithm_has_logarithmic_axes_and_long_intervals_do_not_hi
     above, _ = behaviour.parity_figure(truth, truth, "a (Å)", truth - 2, truth + 1e4, log=True).axes
     assert (above.get_xscale(), above.get_yscale()) == ("log", "log")
     assert above.get_ylim()[1] < 10
+
+
+def test_parity_over_many_decades_fills_the_axes() -> None:
+    truth = np.geomspace(1e-2, 1e2, 50)
+    above, _ = behaviour.parity_figure(truth, truth, "q", 0 * truth, 2 * truth, log=True).axes
+    shown = above.transAxes.inverted().transform(above.transData.transform(np.stack([truth, truth], 1)))
+    assert (shown > 0).all()
+    assert (shown < 1).all()
+    np.testing.assert_allclose(np.median(shown, 0), 0.5, atol=0.1)
+    ends = np.concatenate([segment[:, 1] for bars in above.collections for segment in bars.get_segments()])
+    assert ends.min() == above.get_ylim()[0]  # an interval from 0 begins where the axis does
+    labels = {label.get_text() for label in above.get_yticklabels()}
+    assert {"0.01", "1", "100"} <= labels
 
 
 def test_reliability_is_the_share_that_is_right_among_equally_sure_answers() -> None:
@@ -137,6 +166,18 @@ def test_what_is_apart_in_the_features_is_apart_on_the_map(method: str) -> None:
     distance = np.linalg.norm(places[:, None] - places[None], axis=-1) + 1e9 * np.eye(60)
     assert (labels[distance.argmin(1)] == labels).all()
     assert [text.get_text() for text in drawing.legends[0].get_texts()] == ["x", "y", "z"]
+
+
+def test_a_class_that_does_not_occur_takes_no_name_from_another() -> None:
+    labels = np.repeat([0, 2], 10)
+    drawing = behaviour.embedding_figure(RNG.normal(size=(20, 4)), labels, "class", "PCA", ["x", "y", "z"])
+    (dots,), legend = drawing.axes[0].collections, drawing.legends[0]
+    found = {name.get_text(): to_rgba(handle.get_markerfacecolor()) for name, handle in _entries(legend)}
+    assert found == {"x": tuple(dots.to_rgba(0)), "z": tuple(dots.to_rgba(2))}
+
+
+def _entries(legend: Any) -> Any:
+    return zip(legend.get_texts(), legend.legend_handles, strict=True)
 
 
 def test_a_map_of_a_quantity_has_a_scale_of_colours() -> None:

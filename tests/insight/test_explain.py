@@ -1,6 +1,7 @@
 """`vitreous explain`: a figure for every run, and mistakes in one line."""
 
 import re
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -9,20 +10,22 @@ import pytest
 from tests.insight.predictors import KINDS, VITS, predictor, sample
 from tests.test_cli import fails, spectra_file
 from vitreous.cli import main
+from vitreous.errors import InputError
+from vitreous.insight.attribution import Question
 from vitreous.insight.explain import explain, explain_heads
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_kind_of_run_is_explained(kind: str) -> None:
     told = explain(predictor(kind), sample(kind), name="sample")
-    told.figure.canvas.draw()
+    told.figure.draw_without_rendering()
     panels = [axes.get_title("left") for figure in told.figure.subfigs for axes in figure.axes]
     assert [title for title in panels if title.startswith("attention")] == [] or kind in VITS
     assert any(title.startswith("integrated gradients") for title in panels)
     assert panels[-2:] == ["deletion", "insertion"]
     assert ("the run is a CNN: it has no attention, so there are attributions only" in told.text) == (kind not in VITS)
     if kind in VITS:
-        explain_heads(predictor(kind), sample(kind), name="sample").figure.canvas.draw()
+        explain_heads(predictor(kind), sample(kind), name="sample").figure.draw_without_rendering()
 
 
 def test_a_spectrum_is_drawn_along_its_axis_and_the_target_can_be_chosen() -> None:
@@ -31,6 +34,32 @@ def test_a_spectrum_is_drawn_along_its_axis_and_the_target_can_be_chosen() -> No
     above, _ = told.figure.subfigs
     assert above.axes[-1].get_xlabel() == "wavelength (nm)"
     assert above.axes[-1].get_xlim() == (0.0, 92.0)
+
+
+def test_a_class_that_was_not_predicted_is_told_beside_the_one_that_was() -> None:
+    found, x = predictor("picture"), sample("picture")
+    (best,) = found(x[None]).labels
+    (other, *_) = (name for name in found.task.classes if name != best)
+    assert Question(found, x).answer.startswith(f"{best}, probability ")
+    assert "predicted" not in Question(found, x).answer
+    assert re.fullmatch(rf"{other}, probability \S+ \(predicted: {best}\)", Question(found, x, other).answer)
+
+
+def test_the_model_is_asked_once_for_its_answer() -> None:
+    question, asked = Question(predictor("picture"), sample("picture")), list[object]()
+    question.model.register_forward_hook(lambda *given: asked.append(given))
+    assert question.answer
+    assert not asked
+
+
+def test_without_captum_a_transformer_is_explained_by_the_other_maps(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "captum.attr", None)
+    told = explain(predictor("spectrum"), sample("spectrum"))
+    assert told.text[2].endswith("which is not installed: pip install 'vitreous[insight]'")
+    above, _ = told.figure.subfigs
+    assert len(above.axes) == 3
+    with pytest.raises(InputError, match="this needs captum"):
+        explain(predictor("cnn spectrum"), sample("cnn spectrum"))
 
 
 @pytest.fixture(scope="module")

@@ -62,5 +62,5 @@ def test_shares_are_one_where_tokens_fit_and_else_nothing() -> None:
 
 
 def test_figures() -> None:
-    matches_figure(association(torch.eye(16)), tokens()[0]).canvas.draw()
-    kernels_figure({"one": torch.rand(3, 5).numpy(), "other": torch.rand(3, 5).numpy()}).canvas.draw()
+    matches_figure(association(torch.eye(16)), tokens()[0]).draw_without_rendering()
+    kernels_figure({"one": torch.rand(3, 5).numpy(), "other": torch.rand(3, 5).numpy()}).draw_without_rendering()

@@ -79,6 +79,23 @@ def test_intervals_cover_what_they_promise(coverage: float, loss: str) -> None:
     assert inside[5000:].float().mean().item() == pytest.approx(coverage, abs=0.02)
 
 
+@pytest.mark.parametrize("count", [19, 99, 179])
+def test_an_interval_is_the_smallest_that_promises_its_coverage(count: int) -> None:
+    errors = torch.arange(1.0, count + 1)[:, None].repeat(1, 2)  # the k-th smallest is k
+    task = Regression((Target("a"), Target("b")), (0.0, 0.0), (1.0, 1.0)).calibrated(errors, torch.zeros(count, 2))
+    for twentieths in range(1, 20):
+        half = task.half_width(errors, 0.05 * twentieths)
+        assert half[0, 0].item() == -(-(count + 1) * twentieths // 20)
+
+
+def test_a_task_knows_on_how_many_samples_it_was_calibrated() -> None:
+    task = regression().calibrated(torch.randn(7000, 2), torch.randn(7000, 2))
+    assert len(task.scores[0]) == 5000
+    again = task_from_dict(json.loads(json.dumps(task.to_dict())))
+    assert isinstance(again, Regression)
+    assert again.calibrated_on == 7000
+
+
 def test_predicted_uncertainty_makes_intervals_follow_the_noise() -> None:
     task, noise = regression("gaussian"), torch.tensor([[0.1, 0.1], [1.0, 1.0]]).repeat(500, 1)
     truth = torch.zeros(1000, 2)

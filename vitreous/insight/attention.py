@@ -18,7 +18,7 @@ from vitreous.errors import InputError
 from vitreous.insight.overlay import axis_label, draw_image, draw_rows
 from vitreous.insight.style import figure
 from vitreous.insight.units import array, model_input, on_grid
-from vitreous.nn.record import Record, record
+from vitreous.nn.record import Record, chosen_layers, record
 from vitreous.nn.vit import ViT
 from vitreous.train.predictor import Predictor
 
@@ -65,11 +65,19 @@ def distance(weights: Tensor, coords: Tensor, prefix: int = 0, mask: Tensor | No
         prefix: class token and registers.
         mask: `(B, N)`, False where there is no token.
     """
-    inner = weights[..., prefix:, prefix:]
-    inner = inner / inner.sum(-1, keepdim=True).clamp(min=1e-12)
-    places = coords.to(inner.dtype) if coords.dim() == 3 else coords.to(inner.dtype).unsqueeze(0)
-    apart = (places.unsqueeze(-2) - places.unsqueeze(-3)).norm(dim=-1)  # (B, N, N)
-    return _mean((inner * apart.unsqueeze(1)).sum(-1), mask)
+    return _weighted(weights[..., prefix:, prefix:], _apart(coords), mask)
+
+
+def _apart(coords: Tensor) -> Tensor:
+    """Distances between every two places `(N, axes)` or `(B, N, axes)`: `(1 or B, 1, N, N)`."""
+    places = coords if coords.dim() == 3 else coords.unsqueeze(0)
+    return torch.cdist(places, places, compute_mode="donot_use_mm_for_euclid_dist").unsqueeze(1)
+
+
+def _weighted(inner: Tensor, apart: Tensor, mask: Tensor | None) -> Tensor:
+    """The mean over tokens of the distances `apart`, by the weights `(B, heads, N, N)` of each."""
+    total = inner.sum(-1).clamp(min=1e-12)
+    return _mean((inner * apart.to(inner.dtype)).sum(-1) / total, mask)
 
 
 def _mean(rows: Tensor, mask: Tensor | None) -> Tensor:
@@ -121,8 +129,7 @@ def maps_figure(
     model = transformer(predictor)
     x = model_input(predictor, np.asarray(sample)[None])
     maps = attention_maps(model, x, layers)[0]  # (layers, heads, N)
-    with record(model, layers) as seen:
-        names = [f"layer {layer}" for layer in seen.layers]
+    names = [f"layer {layer}" for layer in chosen_layers(layers, model.config.depth)]
     maps = np.concatenate([maps, maps.mean(1, keepdims=True)], axis=1)
     heads = [*(f"head {head}" for head in range(maps.shape[1] - 1)), "mean"]
     if len(predictor.axes) > 1:
@@ -164,7 +171,7 @@ class Measure:
             return "has no trend"
         found = spearmanr(layers, self.values.ravel())
         if not found.pvalue < _SURE:
-            return f"does not change with depth (ρ = {found.statistic:.2f}, p = {found.pvalue:.2g})"
+            return f"shows no clear trend with depth (ρ = {found.statistic:.2f}, p = {found.pvalue:.2g})"
         word = "grows" if found.statistic > 0 else "falls"
         return f"{word} with depth (ρ = {found.statistic:.2f}, p = {found.pvalue:.1g})"
 
@@ -185,7 +192,8 @@ def head_measures(predictor: Predictor, samples: ArrayLike) -> list[Measure]:
         even = (rows / rows.sum(1, keepdim=True))[:, None, None, :].expand(-1, c.heads, rows.shape[1], -1)
         layers = [*seen.attention.values(), even]
         for label, places in _coordinates(predictor, seen["coords"]).items():
-            each = [distance(weights, places, c.prefix, mask) for weights in layers]
+            apart = _apart(places)
+            each = [_weighted(weights[..., c.prefix :, c.prefix :], apart, mask) for weights in layers]
             found.setdefault(f"attention distance ({label})", []).append(torch.stack(each, 1))
         found.setdefault("entropy (nats)", []).append(torch.stack([entropy(w, rows) for w in layers], 1))
     means = {label: array(torch.cat(parts).mean(0)) for label, parts in found.items()}

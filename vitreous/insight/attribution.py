@@ -1,13 +1,14 @@
 """Which parts of an input an answer rests on, and whether a map of them tells the truth about the model.
 
 Integrated gradients (Sundararajan et al. 2017, through captum) work for every model; attention × gradient is that of
-Chefer et al. 2021. The test takes units away, or puts them back, in the order of a map (Petsiuk et al. 2018): one that
-tells the truth changes the answer sooner than a random order.
+Chefer et al. 2021. The test takes units (cells of a grid, or tokens) away, or puts them back, in the order of a map
+(Petsiuk et al. 2018): one that tells the truth changes the answer sooner than a random order.
 """
 
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from statistics import NormalDist
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from vitreous.data.extras import load_extra
 from vitreous.errors import InputError
 from vitreous.insight.attention import attention_maps, readout, rollout_map, transformer
 from vitreous.insight.style import figure
-from vitreous.insight.units import array, boxes, gather, model_input, places
+from vitreous.insight.units import array, cells, in_cells, model_input, places
 from vitreous.nn.record import record
 from vitreous.nn.tokens import Tokens
 from vitreous.nn.vit import ViT
@@ -30,11 +31,11 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 CHANCE = "random order"
+_GRADIENTS = "integrated gradients"
 _BATCH = 32  # inputs that the model sees at once
 _STEPS = 32  # of an integral from the baseline to the sample
-_SHARES = np.linspace(0, 1, 11)  # of the units that are taken away or put back
-_ORDERS = 19  # random ones to compare with: by chance a map is better than all of them once in 20 times
-_SURE = 1.64  # standard deviations that chance rarely exceeds, once in 20 times
+_SHARES = np.linspace(0, 1, 10)  # of the units that are taken away or put back; ninths are never half a unit
+_RARELY = 0.05  # probability that any of the maps seems to be better than chance
 _HARDLY = 0.05  # of agreement, which no longer counts as a change
 
 
@@ -55,8 +56,10 @@ class Question:
         self.sample = predictor.check(np.asarray(sample)[None])[0]
         self.x = model_input(predictor, self.sample[None])  # (1, channels, *grid)
         self.baseline = self.x.flatten(2).median(-1).values.reshape(1, -1, *[1] * (self.x.dim() - 2)).expand_as(self.x)
-        self.units = boxes(self.model.config)
-        self.present = np.ones(len(self.units), bool) if self.units else places(predictor, self.sample)[1]
+        self.cells = cells(self.model.config)
+        self.present = (
+            places(predictor, self.sample)[1] if self.cells is None else np.ones(self.cells.max() + 1, bool)
+        )  # (units,)
         with torch.no_grad():
             self.out: Tensor = self.model(self.x)
         names = [t.name for t in self.task.targets] if isinstance(self.task, Regression) else list(self.task.classes)
@@ -68,9 +71,11 @@ class Question:
     @property
     def answer(self) -> str:
         """What the model answers, in words."""
-        found = self.predictor(self.sample[None])
+        found = self.predictor.answer(self.out.cpu())
         if found.probabilities is not None:
-            return f"{found.classes[self.target]}, probability {found.probabilities[0, self.target]:.3g}"
+            name, (likeliest,) = found.classes[self.target], found.labels
+            told = f"{name}, probability {found.probabilities[0, self.target]:.3g}"
+            return told if name == likeliest else f"{told} (predicted: {likeliest})"
         assert found.values is not None
         target = found.targets[self.target]
         return f"{target.name} = {found.values[0, self.target]:.4g} {target.unit}".rstrip()
@@ -93,8 +98,7 @@ class Question:
 
         What speaks against a class counts as least important; a quantity may be moved either way.
         """
-        if self.units and values.shape == self.model.config.grid:
-            values = gather(values, self.units)
+        values = in_cells(values, self.model.config)
         strength = np.abs(values) if isinstance(self.task, Regression) else values
         return np.flatnonzero(self.present)[np.argsort(-strength[self.present], kind="stable")]
 
@@ -102,16 +106,11 @@ class Question:
     def outputs(self, kept: NDArray[np.bool_]) -> Tensor:
         """Raw outputs for the sample with those units only that `kept` `(n, units)` says."""
         parts = [kept[start : start + _BATCH] for start in range(0, len(kept), _BATCH)]
-        return torch.cat([self._on_grid(part) if self.units else self._masked(part) for part in parts])
+        return torch.cat([self._masked(part) if self.cells is None else self._on_grid(part) for part in parts])
 
     def _on_grid(self, kept: NDArray[np.bool_]) -> Tensor:
-        assert self.units is not None
-        seen = np.zeros((len(kept), *self.model.config.grid), dtype=bool)
-        for unit, box in enumerate(self.units):
-            seen[(slice(None), *box)] |= kept[:, unit].reshape(-1, *[1] * len(box))
-        out: Tensor = self.model(
-            torch.where(torch.from_numpy(seen).to(self.x.device).unsqueeze(1), self.x, self.baseline)
-        )
+        seen = torch.from_numpy(kept[:, None, self.cells]).to(self.x.device)  # (n, 1, *grid)
+        out: Tensor = self.model(torch.where(seen, self.x, self.baseline))
         return out
 
     def _masked(self, kept: NDArray[np.bool_]) -> Tensor:
@@ -138,7 +137,7 @@ def integrated_gradients(question: Question, steps: int = _STEPS) -> NDArray[np.
         return question.value(question.model(x))
 
     how = {"n_steps": steps, "internal_batch_size": _BATCH}
-    if question.units is not None:
+    if question.cells is not None:
         found = attr.IntegratedGradients(value).attribute(question.x, question.baseline, **how).sum(1)
     else:  # where peaks lie has no gradient: an empty input's tokens are the baseline
         assert isinstance(question.model, ViT)
@@ -162,7 +161,7 @@ def attention_gradient(question: Question) -> NDArray[np.float64]:
         pull = pull.abs() if isinstance(question.task, Regression) else pull.clamp(min=0)
         relevance = relevance + pull.mean(1) @ relevance
     reached = torch.einsum("bn,bnm->bm", readout(model, seen).detach(), relevance)[0, model.config.prefix :]
-    return array(reached) * question.present
+    return array(reached * seen["mask"][0] if "mask" in seen else reached)
 
 
 def _attention(question: Question) -> NDArray[np.float64]:
@@ -179,14 +178,24 @@ METHODS: dict[str, Callable[[Question], NDArray[np.float64]]] = {
     "attention": _attention,
     "rollout": _rollout,
     "attention × gradient": attention_gradient,
-    "integrated gradients": integrated_gradients,
+    _GRADIENTS: integrated_gradients,
 }
 
 
 def all_maps(question: Question) -> dict[str, NDArray[np.float64]]:
-    """Every map that the model allows; a CNN has no attention."""
-    names = METHODS if isinstance(question.model, ViT) else ("integrated gradients",)
-    return {name: METHODS[name](question) for name in names}
+    """Every map that the model and the installed packages allow; a CNN has no attention."""
+    if not isinstance(question.model, ViT):
+        return {_GRADIENTS: integrated_gradients(question)}
+    return {name: make(question) for name, make in METHODS.items() if name != _GRADIENTS or not left_out()}
+
+
+def left_out() -> str:
+    """Which map the installed packages do not allow, in one line; empty if they allow all."""
+    try:
+        load_extra("captum.attr", "insight")
+    except InputError as fault:
+        return f"{_GRADIENTS} are left out: {fault}"
+    return ""
 
 
 @dataclass(frozen=True)
@@ -199,6 +208,7 @@ class Trial:
         deletion, insertion: agreement with the answer at each share.
         beaten: share of random orders that the map is better than.
         samples: over which all this is a mean.
+        rivals: maps that were tried together; the more, the more often one of them is better by chance.
     """
 
     name: str
@@ -207,6 +217,7 @@ class Trial:
     insertion: NDArray[np.float64]
     beaten: float = 0.5
     samples: int = 1
+    rivals: int = 1
 
     @property
     def score(self) -> float:
@@ -215,18 +226,29 @@ class Trial:
 
     @property
     def better(self) -> bool:
-        """Whether the map is better than chance."""
-        return self.beaten >= 0.5 + _SURE / math.sqrt(12 * self.samples)
+        """Whether the map is better than chance, for which `beaten` is uniform in each sample."""
+        rarely = _RARELY / self.rivals
+        return self.beaten >= min(1 - rarely, NormalDist(0.5, 1 / math.sqrt(12 * self.samples)).inv_cdf(1 - rarely))
+
+    @property
+    def backwards(self) -> "Trial":
+        """The trial of the reverse order, which puts back last what this one takes away first."""
+        return replace(self, deletion=self.insertion[::-1], insertion=self.deletion[::-1])
 
 
 def deletion_test(question: Question, maps: Mapping[str, NDArray[Any]], seed: int = 0) -> list[Trial]:
-    """Try every map on one sample, and random orders, whose mean comes last."""
+    """Try every map on one sample, and random orders, whose mean comes last.
+
+    There are so many of these that one of the maps is better than all of them by chance in `_RARELY` of cases.
+    """
     rng = np.random.default_rng(seed)
     units = np.flatnonzero(question.present)
-    random = [Trial(CHANCE, _SHARES, *_curves(question, rng.permutation(units))) for _ in range(_ORDERS)]
+    orders = [rng.permutation(units) for _ in range(round(len(maps) / (2 * _RARELY)) - 1)]
+    random = [Trial(CHANCE, _SHARES, *_curves(question, order)) for order in orders]
+    random += [trial.backwards for trial in random]
     trials = [Trial(name, _SHARES, *_curves(question, question.rank(values))) for name, values in maps.items()]
     beaten = [float(np.mean([trial.score > other.score for other in random])) for trial in trials]
-    judged = [replace(trial, beaten=share) for trial, share in zip(trials, beaten, strict=True)]
+    judged = [replace(trial, beaten=share, rivals=len(maps)) for trial, share in zip(trials, beaten, strict=True)]
     return [*judged, replace(_mean(random), samples=1)]
 
 
@@ -249,7 +271,7 @@ def _curves(question: Question, order: NDArray[np.intp]) -> tuple[NDArray[np.flo
 def _mean(trials: Sequence[Trial]) -> Trial:
     deletion, insertion = (np.mean([getattr(trial, name) for trial in trials], 0) for name in ("deletion", "insertion"))
     beaten = float(np.mean([trial.beaten for trial in trials]))
-    return Trial(trials[0].name, trials[0].shares, deletion, insertion, beaten, len(trials))
+    return replace(trials[0], deletion=deletion, insertion=insertion, beaten=beaten, samples=len(trials))
 
 
 def verdict(trials: Sequence[Trial]) -> str:
@@ -257,7 +279,7 @@ def verdict(trials: Sequence[Trial]) -> str:
     whole = trials[0].deletion[0]
     if max(np.abs(curve - whole).max() for trial in trials for curve in (trial.deletion, trial.insertion)) < _HARDLY:
         return "there is nothing to explain: the answer hardly changes, whatever is taken away"
-    best = max((trial for trial in trials if trial.name != CHANCE), key=lambda trial: trial.score)
+    best = max((trial for trial in trials if trial.name != CHANCE), key=lambda trial: (trial.better, trial.score))
     told = f"insertion − deletion {best.score:.2f}, better than {best.beaten:.0%} of random orders".replace("%", " %")
     if not best.better:
         return f"no map is better than chance (best: {best.name}; {told})"

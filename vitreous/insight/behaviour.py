@@ -62,9 +62,11 @@ def confusion_figure(matrix: Array, classes: Sequence[str]) -> "Figure":
 def draw_confusion(axes: Any, matrix: Array, classes: Sequence[str]) -> None:
     """The same in given axes; by the logarithm, so that a single mistake shows beside thousands that are right."""
     count = len(classes)
-    axes.imshow(np.log1p(matrix), cmap="Blues")
-    for i, j in zip(*np.nonzero(matrix), strict=True) if count <= _NUMBERED else ():
-        axes.text(j, i, str(matrix[i, j]), ha="center", va="center", color="white" if i == j else "crimson", fontsize=7)
+    shades, numbered = np.log1p(matrix), count <= _NUMBERED
+    # Half of the colours where there are numbers: on the darker half they could not be read.
+    axes.imshow(shades, cmap="Blues", vmin=0, vmax=(2 if numbered else 1) * shades.max())
+    for i, j in zip(*np.nonzero(matrix), strict=True) if numbered else ():
+        axes.text(j, i, str(matrix[i, j]), ha="center", va="center", color="k" if i == j else "darkred", fontsize=7)
     if count <= _NAMED:
         turned = 0 if max(map(len, classes)) <= 3 else 90
         axes.set_xticks(range(count), classes, rotation=turned)
@@ -117,40 +119,43 @@ def parity_figure(
     """
     with figure(_WIDTH, 5.6) as drawing:
         above, below = drawing.subplots(2, 1, sharex=True, height_ratios=(2, 1))
-        draw_parity(above, values, truth, label)
-        above.set(xlabel="", ylim=above.get_ylim())  # a few very long intervals must not hide the rest
+        draw_parity(above, values, truth, label, log)
+        lowest, highest = above.get_ylim()
+        above.set(xlabel="", ylim=(lowest, highest))  # a few very long intervals must not hide the rest
         below.plot(truth, values - truth, ".", ms=3, alpha=0.6)
         below.axhline(0, color="k", lw=0.8)
         if lower is not None and upper is not None:
             some = np.unique(np.linspace(0, len(truth) - 1, min(_INTERVALS, len(truth))).astype(int))
             missed = (truth[some] < lower[some]) | (truth[some] > upper[some])
+            lower = np.maximum(lower, lowest) if log else lower  # 0 has no place on a logarithmic axis
             for part, colour in ((some[~missed], "C0"), (some[missed], "C3")):
                 above.vlines(truth[part], lower[part], upper[part], color=colour, lw=0.8, alpha=0.4, zorder=1)
-        if log:
-            above.set(xscale="log", yscale="log")
-            _plain_numbers(above.xaxis)
-            _plain_numbers(above.yaxis)
         below.set(xlabel=f"true {label}", ylabel="predicted − true")
         return drawing
 
 
-def draw_parity(axes: Any, values: Array, truth: Array, label: str) -> None:
-    """Values `(n,)` against the truth, with the line on which they should lie."""
+def draw_parity(axes: Any, values: Array, truth: Array, label: str, log: bool = False) -> None:
+    """Values `(n,)` against the truth, with the line on which they should lie; by the logarithm if `log`."""
     axes.plot(truth, values, ".", ms=3, alpha=0.6)
     ends = [truth.min(), truth.max()]
     axes.plot(ends, ends, "k-", lw=0.8)
     axes.set(xlabel=f"true {label}", ylabel=f"predicted {label}")
+    if log:
+        axes.set(xscale="log", yscale="log")
+        _plain_numbers(axes.xaxis)
+        _plain_numbers(axes.yaxis)
 
 
 def _plain_numbers(axis: Any) -> None:
-    """Label a logarithmic axis with plain numbers where powers of ten would be too few."""
-    from matplotlib.ticker import MaxNLocator, NullLocator, ScalarFormatter
+    """Label a logarithmic axis with plain numbers, and not at powers of ten alone where these would be too few."""
+    from matplotlib.ticker import MaxNLocator, NullFormatter, NullLocator
 
     low, high = axis.get_view_interval()
     if high < 30 * low:
         axis.set_major_locator(MaxNLocator(6))
         axis.set_minor_locator(NullLocator())
-        axis.set_major_formatter(ScalarFormatter())
+    axis.set_major_formatter("{x:g}")
+    axis.set_minor_formatter(NullFormatter())
 
 
 def reliability(probabilities: Array, truth: Array, bins: int = 10) -> tuple[Array, Array, Array]:
@@ -272,9 +277,9 @@ def embedding_figure(features: Array, colour: Array, label: str, method: str, cl
         scale: dict[str, Any] = {"cmap": "tab10", "vmin": -0.5, "vmax": 9.5} if discrete else {"cmap": "viridis"}
         dots = axes.scatter(places[:, 0], places[:, 1], c=colour, s=8, **scale)
         if discrete:
-            handles = dots.legend_elements(num=list(range(len(classes))))[0]
-            present = [classes[i] for i in np.unique(colour)]
-            drawing.legend(handles, present, title=label, loc="outside right center", frameon=False, fontsize=8)
+            present = np.unique(colour).tolist()
+            handles, names = dots.legend_elements(num=present)[0], [classes[i] for i in present]
+            drawing.legend(handles, names, title=label, loc="outside right center", frameon=False, fontsize=8)
         else:
             drawing.colorbar(dots, label=label)
         axes.set(xticks=[], yticks=[], title=method)

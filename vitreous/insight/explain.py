@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from numpy.typing import ArrayLike, NDArray
 
 from vitreous.insight.attention import maps_figure
-from vitreous.insight.attribution import Question, Trial, all_maps, deletion_test, draw_trials, verdict
+from vitreous.insight.attribution import Question, Trial, all_maps, deletion_test, draw_trials, left_out, verdict
 from vitreous.insight.overlay import contrast, draw_map
 from vitreous.insight.style import figure
 from vitreous.nn.vit import ViT
@@ -15,6 +15,9 @@ from vitreous.train.predictor import Predictor
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+
+_NO_ATTENTION = "the run is a CNN: it has no attention, so there are attributions only"
 
 
 @dataclass(frozen=True)
@@ -37,17 +40,16 @@ def explain(predictor: Predictor, sample: ArrayLike, target: str | None = None, 
     question = Question(predictor, sample, target)
     maps = all_maps(question)
     trials = deletion_test(question, maps)
-    told = [question.answer, verdict(trials)]
-    if not isinstance(predictor.model, ViT):
-        told.append("the run is a CNN: it has no attention, so there are attributions only")
-    drawing = explain_figure(question, maps, trials, ": ".join(filter(None, (name, question.answer))))
-    return Explanation(drawing, tuple(told))
+    answer, truth = question.answer, verdict(trials)
+    drawing = explain_figure(question, maps, trials, ": ".join(filter(None, (name, answer))), truth)
+    lacking = left_out() if isinstance(predictor.model, ViT) else _NO_ATTENTION
+    return Explanation(drawing, tuple(filter(None, (answer, truth, lacking))))
 
 
 def explain_figure(
-    question: Question, maps: Mapping[str, NDArray[Any]], trials: Sequence[Trial], title: str = ""
+    question: Question, maps: Mapping[str, NDArray[Any]], trials: Sequence[Trial], title: str = "", truth: str = ""
 ) -> "Figure":
-    """The sample under each map, and deletion and insertion curves below."""
+    """The sample under each map, and below it deletion and insertion curves under their verdict, `truth` if known."""
     flat = len(question.predictor.axes) == 1
     rows, columns = (len(maps), 1) if flat else (1, len(maps))
     size = (9, 1.5 * rows) if flat else (max(8, 2.4 * columns), 2.7)
@@ -63,7 +65,7 @@ def explain_figure(
                 axes.set_xlabel("")
         above.suptitle(title, fontsize=10)
         draw_trials(below.subplots(1, 2), trials)
-        below.suptitle(verdict(trials), fontsize=9)
+        below.suptitle(truth or verdict(trials), fontsize=9)
     return drawing
 
 

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vitreous.insight.pattern import indices
+from vitreous.insight.pattern import name_reflection
 from vitreous.insight.style import figure
 from vitreous.powder.refine import Fit
 
@@ -29,7 +29,8 @@ def fit_figure(fit: Fit, title: str = "", ylabel: str = "intensity") -> "Figure"
         _draw(close, fit, _low(fit))
         _name(close, fit)
         text = f"$R_\\mathrm{{wp}}$ = {fit.rwp:.1%}, χ² = {fit.chi2:.3g}".replace("%", " %")
-        whole.set_title(f"{title}, {text}" if title else text, loc="left", fontsize=9)
+        name = title.replace("$", r"\$")
+        whole.set_title(f"{name}, {text}" if name else text, loc="left", fontsize=9, parse_math=True)
         close.set_title("low angles", loc="left", fontsize=9)
         whole.set_ylabel(ylabel)
         whole.legend(frameon=False, fontsize=8)
@@ -73,5 +74,4 @@ def _name(axes: Any, fit: Fit) -> None:
             continue
         named.append(place)
         height = fit.calculated[np.abs(fit.two_theta - place) < 0.02 * (high - low)].max(initial=0.0)
-        text = indices(fit.hkl[i].tolist())
-        axes.annotate(text, (place, height), (0, 3), textcoords="offset points", ha="center", fontsize=7)
+        name_reflection(axes, fit.hkl[i].tolist(), (place, float(height)))

@@ -57,13 +57,12 @@ def draw_image(axes: Any, predictor: Predictor, sample: ArrayLike, values: NDArr
 
 
 def draw_rows(axes: Any, predictor: Predictor, sample: ArrayLike, values: NDArray[Any]) -> None:
-    """Rows of values `(rows, N)` along the one axis of a sample, with its curve behind them."""
+    """Rows of values `(rows, N)`, on one scale, along the one axis of a sample, with its curve behind them."""
     if boxes(predictor.model.config) is None:
         where, present = places(predictor, sample)
-        for row, each in enumerate(values):
-            axes.scatter(
-                where[present], np.full(present.sum(), row), c=_tinted(each[present]), marker="s", s=16, **_RIM
-            )
+        rows, columns = np.broadcast_arrays(np.arange(len(values))[:, None], where[present])
+        colours = _tinted(values[:, present]).reshape(-1, 4)
+        axes.scatter(columns.ravel(), rows.ravel(), c=colours, marker="s", s=16, **_RIM)
     else:
         _, x = _curves(predictor, sample)
         _stripes(axes, np.stack([_over_grid(predictor, each) for each in values]), x, (-0.5, len(values) - 0.5))

@@ -105,9 +105,13 @@ def _mark(axes: Any, pattern: Pattern, ticks: Ticks, axis: str) -> None:
             continue
         named.append(float(x[i]))
         height = pattern.intensity[np.abs(grid - x[i]) < near / 2].max(initial=0.0)
-        axes.annotate(
-            indices(ticks.hkl[i]), (x[i], height), (0, 3), textcoords="offset points", ha="center", fontsize=7
-        )
+        name_reflection(axes, ticks.hkl[i], (float(x[i]), float(height)))
+
+
+def name_reflection(axes: Any, hkl: Sequence[int], place: tuple[float, float]) -> None:
+    """Write a reflection's indices above a place."""
+    style: Any = {"textcoords": "offset points", "ha": "center", "fontsize": 7, "parse_math": True}
+    axes.annotate(indices(hkl), place, (0, 3), **style)
 
 
 def indices(hkl: Sequence[int]) -> str:

@@ -13,6 +13,7 @@ from vitreous.errors import InputError
 from vitreous.insight.style import figure
 from vitreous.insight.units import array
 from vitreous.nn.position import GridPosition, sinusoidal
+from vitreous.nn.record import chosen_layers
 from vitreous.nn.tokens import PatchTokenizer
 from vitreous.nn.vit import ViT
 
@@ -29,8 +30,8 @@ def position_similarity(model: ViT) -> NDArray[np.float64]:
     """Cosine similarity of the position embeddings of every two patches, `(N, N)`."""
     if not isinstance(model.position, GridPosition):
         raise InputError(f"positions: found position = {model.config.position!r}, expected a table for patches")
-    rows = model.position.table[0, model.config.prefix :].detach().double()
-    return array(F.cosine_similarity(rows[:, None], rows[None], dim=-1))
+    rows = F.normalize(model.position.table[0, model.config.prefix :].double())
+    return array(rows @ rows.mT)
 
 
 def grid_verdict(similarity: NDArray[Any], shape: Sequence[int]) -> str:
@@ -44,7 +45,10 @@ def grid_verdict(similarity: NDArray[Any], shape: Sequence[int]) -> str:
     chance = float(near.sum() / (len(near) * (len(near) - 1)))
     spread = math.sqrt(2 * chance * (1 - chance) / len(near))  # likeness is often mutual: half as many to count
     sure = chance + 2.5 * spread
-    words = "do not show the grid" if found <= sure else "show the grid" if found > 0.5 else "show the grid faintly"
+    if found > sure:
+        words = "show the grid" if found > 0.5 else "show the grid faintly"
+    else:  # a clear grid might stay below a bar that is as high as one half
+        words = "do not show the grid" if sure < 0.5 else "are too few to tell whether they show the grid"
     told = f"the most alike is a neighbour for {100 * found:.0f} % (by chance {100 * chance:.0f} %)"
     return f"positions {words}: {told}"
 
@@ -114,20 +118,15 @@ def sinusoidal_figure(positions: int = 512, dim: int = 10) -> "Figure":
 def bias_figure(model: ViT, layers: Sequence[int] | None = None, title: str = "") -> "Figure":
     """The relative bias `p_ij` (S4.1) of each layer and head against the displacement from query to key.
 
-    In 1-D a panel a layer with a row a head, in 2-D a panel a layer and head. Each is drawn about its own mean, which
-    the softmax does not see.
+    In 1-D a panel a layer with a row a head, in 2-D a panel a layer and head; in 3-D the same, for keys in the slice of
+    the query. Each is drawn about its own mean, which the softmax does not see.
     """
     tokenizer = model.tokenizer
     if model.bias is None or not isinstance(tokenizer, PatchTokenizer):
         raise InputError(f"bias: found bias = {model.config.bias!r}, expected a model with bias = 'relative'")
-    depth = model.config.depth
-    chosen = list(range(depth)) if layers is None else list(layers)
-    for layer in chosen:
-        if not -depth <= layer < depth:
-            raise InputError(f"layers: layer {layer} does not exist; the model has layers 0 to {depth - 1}")
+    chosen = chosen_layers(layers, model.config.depth)
     table = displacement_map(array(model.bias.table[chosen]), tokenizer.shape)
-    names = [f"layer {layer % depth}" for layer in chosen]
-    return displacement_figure(table, names, title)
+    return displacement_figure(table, [f"layer {layer}" for layer in chosen], title)
 
 
 def displacement_map(table: NDArray[Any], shape: Sequence[int]) -> NDArray[np.float64]:
@@ -140,12 +139,12 @@ def displacement_map(table: NDArray[Any], shape: Sequence[int]) -> NDArray[np.fl
 def displacement_figure(
     maps: NDArray[Any], names: Sequence[str], title: str = "", label: str = "bias, about its mean"
 ) -> "Figure":
-    """Maps `(rows, heads, *displacements)` of one or two axes, a row of panels (in 1-D: a panel) for each name."""
+    """Maps `(rows, heads, *displacements)`, a row of panels (in 1-D: a panel) for each name; of volumes, the middle."""
     maps = maps - maps.mean(axis=tuple(range(2, maps.ndim)), keepdims=True)
+    if maps.ndim == 5:
+        maps = maps[:, :, maps.shape[2] // 2]
     rows, heads, *reach = maps.shape
     half = [n // 2 for n in reach]
-    if len(half) > 2:
-        raise InputError(f"bias: found {len(half)} axes, expected one or two")
     flat = len(half) == 1
     columns = 1 if flat else heads
     size = (7, (0.6 + 0.2 * heads) * rows + 0.7) if flat else (1.7 * heads + 1, 1.7 * rows + 0.4)

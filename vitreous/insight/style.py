@@ -13,7 +13,13 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _FORMATS = (".png", ".pdf", ".svg")
-_STYLE: Any = {"font.size": 9, "axes.spines.top": False, "axes.spines.right": False, "savefig.dpi": 150}
+_STYLE: Any = {
+    "font.size": 9,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "savefig.dpi": 150,
+    "text.parse_math": False,  # a class or a column may have a $ in its name; what is a formula says so
+}
 
 
 @contextmanager

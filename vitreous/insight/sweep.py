@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from vitreous.insight.style import figure
+from vitreous.insight.style import figure, save
 
 
 def effects_figure(records: Sequence[Mapping[str, Any]], factors: Sequence[str], label: str, path: Path) -> None:
@@ -22,4 +22,4 @@ def effects_figure(records: Sequence[Mapping[str, Any]], factors: Sequence[str],
             axes.set_xticks(range(len(values)), [str(value) for value in values])
             axes.set_xlabel(factor)
         panels[0].set_ylabel(label)
-        drawing.savefig(path)
+    save(drawing, path)

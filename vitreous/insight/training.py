@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vitreous.insight.behaviour import confusion, draw_confusion, draw_parity
-from vitreous.insight.style import figure
+from vitreous.insight.style import figure, save
 from vitreous.train.predictor import Prediction
 from vitreous.train.run import METRICS
 
@@ -30,8 +30,8 @@ def training_figure(runs: Sequence[Path], answer: Prediction, truth: NDArray[Any
             right.set_title(f"{(predicted != truth).sum()} of {len(truth)} test samples wrong")
         else:
             assert answer.values is not None
-            draw_parity(right, answer.values[:, 0], truth[:, 0], answer.targets[0].label)
-        drawing.savefig(path)
+            draw_parity(right, answer.values[:, 0], truth[:, 0], answer.targets[0].label, answer.targets[0].log)
+    save(drawing, path)
 
 
 def _curve(run: Path, name: str) -> tuple[list[int], list[float]]:

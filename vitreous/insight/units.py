@@ -1,7 +1,7 @@
 """The pieces of an input that are attended to, credited or taken away.
 
-On a grid they are a transformer's patches, or cells for a CNN; peaks, lines and elements of a set are the tokens
-themselves.
+On a grid a transformer attends to patches, which may overlap; what is taken away are cells, which do not. Peaks, lines
+and elements of a set are the tokens themselves.
 """
 
 from collections.abc import Sequence
@@ -34,17 +34,33 @@ def array(x: Tensor) -> NDArray[np.float64]:
 
 
 def boxes(config: Config) -> list[Box] | None:
-    """The samples of each unit along every axis of the grid; None where the tokens are no part of a grid."""
-    if isinstance(config, ViTConfig):
-        if config.tokens != "patch":
-            return None
-        patch, stride = config.patch, config.stride
-    else:
-        patch = stride = tuple(-(-n // _CELLS[len(config.grid)]) for n in config.grid)
+    """The samples of each patch along every axis of the grid; None where the tokens are no part of a grid."""
+    step = _step(config)
+    if step is None:
+        return None
+    patch = config.patch if isinstance(config, ViTConfig) else step
     return [
-        tuple(slice(i * s, i * s + p) for i, s, p in zip(place, stride, patch, strict=True))
-        for place in np.ndindex(*token_grid(config.grid, patch, stride))
+        tuple(slice(i * s, i * s + p) for i, s, p in zip(place, step, patch, strict=True))
+        for place in np.ndindex(*token_grid(config.grid, patch, step))
     ]
+
+
+def cells(config: Config) -> NDArray[np.intp] | None:
+    """The number of the cell that each sample is in, `(*grid)`; cells are as large as the step between patches.
+
+    Were patches taken away that overlap, their neighbours would still show what is in them.
+    """
+    step = _step(config)
+    if step is None:
+        return None
+    along = [np.arange(n) // s for n, s in zip(config.grid, step, strict=True)]
+    return np.asarray(np.ravel_multi_index(np.ix_(*along), tuple(int(i[-1]) + 1 for i in along)))
+
+
+def _step(config: Config) -> tuple[int, ...] | None:
+    if isinstance(config, ViTConfig):
+        return config.stride if config.tokens == "patch" else None
+    return tuple(-(-n // _CELLS[len(config.grid)]) for n in config.grid)
 
 
 def spread(values: NDArray[Any], units: Sequence[Box], grid: Sequence[int]) -> NDArray[np.float64]:
@@ -60,9 +76,14 @@ def spread(values: NDArray[Any], units: Sequence[Box], grid: Sequence[int]) -> N
     return total / np.maximum(count, 1)
 
 
-def gather(values: NDArray[Any], units: Sequence[Box]) -> NDArray[np.float64]:
-    """The sum of a map `(*grid)` over each unit, `(N,)`."""
-    return np.array([values[box].sum() for box in units])
+def in_cells(values: NDArray[Any], config: Config) -> NDArray[Any]:
+    """One number a cell: the sum of a map `(*grid)`, or the mean of one of patches `(N,)`; other tokens as they are."""
+    where, patches = cells(config), boxes(config)
+    if where is None or patches is None:
+        return values
+    if values.shape == config.grid:
+        return np.bincount(where.ravel(), values.ravel())
+    return np.bincount(where.ravel(), spread(values, patches, config.grid).ravel()) / np.bincount(where.ravel())
 
 
 def on_grid(config: ViTConfig, coords: Tensor) -> Tensor:

@@ -112,7 +112,7 @@ def record(
     inner = unwrap(model)
     if not isinstance(inner, Recordable):
         raise InputError(f"record: {type(inner).__name__} has no attention to record")
-    seen = Record(_layers(layers, len(inner.blocks)), reduce)
+    seen = Record(chosen_layers(layers, len(inner.blocks)), reduce)
     before, inner.recording = inner.recording, seen
     try:
         yield seen
@@ -120,7 +120,8 @@ def record(
         inner.recording = before
 
 
-def _layers(asked: Iterable[int] | int | None, depth: int) -> list[int]:
+def chosen_layers(asked: Iterable[int] | int | None, depth: int) -> list[int]:
+    """The layers that were asked for, in their order: all for None, negative ones from the end."""
     if asked is None:
         return list(range(depth))
     asked = [asked] if isinstance(asked, int) else list(asked)

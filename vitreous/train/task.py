@@ -4,6 +4,7 @@ A task gives the model's targets as floats `(B, K)` (class probabilities, or sca
 mixed, and turns outputs back: probabilities, or values in the targets' own units with an interval.
 """
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, ClassVar, Self
@@ -103,6 +104,7 @@ class Regression:
         mean, scale: of each target in the training part.
         loss: one of `LOSSES`; `gaussian` also predicts each value's own uncertainty.
         scores: for each target, sorted |error| / uncertainty on the validation part: what intervals are made from.
+        calibrated_on: samples of that part, of whose scores some may stand for all.
     """
 
     kind: ClassVar[str] = "regression"
@@ -112,6 +114,7 @@ class Regression:
     scale: tuple[float, ...]
     loss_name: str = "mse"
     scores: tuple[tuple[float, ...], ...] = field(default=(), repr=False)
+    calibrated_on: int = 0
 
     def __post_init__(self) -> None:
         check_choice("loss", self.loss_name, LOSSES)
@@ -203,11 +206,15 @@ class Regression:
         if len(ordered) > most:
             ordered = ordered[torch.linspace(0, len(ordered) - 1, most).round().long()]
         kept = tuple(tuple(column) for column in ordered.T.tolist())
-        return replace(self, scores=kept)
+        return replace(self, scores=kept, calibrated_on=len(out))
 
     def bounds(self, coverage: float) -> bool:
         """Whether there are validation samples enough for intervals of this coverage."""
-        return bool(self.scores) and np.ceil((len(self.scores[0]) + 1) * coverage) <= len(self.scores[0])
+        return bool(self.scores) and self._rank(coverage) <= len(self.scores[0])
+
+    def _rank(self, coverage: float) -> int:
+        """Which of the scores bounds this share: the ⌈(n + 1) · coverage⌉-th, whatever 0.55 may be in binary."""
+        return math.ceil(round((len(self.scores[0]) + 1) * coverage, 9))
 
     def half_width(self, out: Tensor, coverage: float) -> Tensor:
         """Half the width of the interval that covers the truth with the given probability, `(n, K)`, in units.
@@ -218,8 +225,7 @@ class Regression:
             raise InputError(f"coverage: found {coverage}, expected a probability between 0 and 1")
         if not self.scores:
             raise InputError("intervals need a run that was calibrated on a validation part")
-        count = len(self.scores[0])
-        rank = int(np.ceil((count + 1) * coverage))
+        count, rank = len(self.scores[0]), self._rank(coverage)
         if rank > count:
             most = count / (count + 1)
             raise InputError(f"coverage: {count} validation samples bound {most:.3g} at most, not {coverage:g}")
@@ -232,6 +238,7 @@ class Regression:
         return {
             "kind": self.kind, "targets": targets, "mean": list(self.mean), "scale": list(self.scale),
             "loss": self.loss_name, "scores": [list(column) for column in self.scores],
+            "calibrated_on": self.calibrated_on,
         }  # fmt: skip
 
     @classmethod
@@ -239,7 +246,8 @@ class Regression:
         """The inverse of `to_dict`."""
         targets = tuple(Target(**target) for target in values["targets"])
         scores = tuple(tuple(column) for column in values["scores"])
-        return cls(targets, tuple(values["mean"]), tuple(values["scale"]), values["loss"], scores)
+        count = values.get("calibrated_on", len(scores[0]) if scores else 0)  # earlier runs do not tell
+        return cls(targets, tuple(values["mean"]), tuple(values["scale"]), values["loss"], scores, count)
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from vitreous.insight.report.run import COVERAGE, Run
 from vitreous.train.answers import Answers
 from vitreous.train.task import Regression
 
-_LEVELS = np.arange(0.05, 1.0, 0.05)  # of coverage that are tested
+_LEVELS = np.arange(1, 20) / 20  # of coverage that are tested
 _SHOWN = 8  # samples of the worst
 _LISTED = 5  # commonest mistakes
 _FEWEST = 10  # samples that make a map
@@ -113,7 +113,7 @@ def _coverage(task: Regression, answers: Answers) -> Section | None:
     text = (
         f"Intervals that were asked to cover {percent(levels[nearest], 0)} of the truths cover "
         f"{percent(found[nearest].mean())} of them. They are split-conformal, calibrated on "
-        f"{len(task.scores[0]):,} validation samples."
+        f"{task.calibrated_on:,} validation samples."
     )
     figure = behaviour.coverage_figure(np.array(levels), found, [target.label for target in task.targets])
     return Section("Do the intervals hold?", text, [("Coverage found on the test part against coverage asked", figure)])
