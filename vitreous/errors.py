@@ -12,3 +12,8 @@ def check_choice(name: str, found: object, valid: Iterable[str]) -> None:
     words = list(valid)
     if found not in words:
         raise InputError(f"{name}: unknown choice {found!r}; expected one of: {', '.join(words)}")
+
+
+def first_line(fault: BaseException) -> str:
+    """What an exception says in its first line, or its name if it says nothing."""
+    return next(iter(str(fault).splitlines()), type(fault).__name__)

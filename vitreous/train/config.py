@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 from vitreous.errors import check_choice
 from vitreous.settings import Settings
+from vitreous.train.device import PRECISIONS
 from vitreous.train.optim import OPTIMISERS
 
-PRECISIONS = ("auto", "float32", "bfloat16")
 SWITCHES = ("auto", "on", "off")
 
 

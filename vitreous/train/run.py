@@ -26,12 +26,13 @@ from vitreous.atomic import write_atomically
 from vitreous.data import PARTS, Source, Split, split
 from vitreous.data.augment import Augment
 from vitreous.data.scale import Scaling, fit_scaling
-from vitreous.errors import InputError, check_choice
+from vitreous.errors import InputError
 from vitreous.nn.models import Config, build
 from vitreous.nn.vit import ViT
 from vitreous.train import state
 from vitreous.train.answers import collect, outputs, write_answers
 from vitreous.train.config import TrainConfig
+from vitreous.train.device import pick_device, pick_precision
 from vitreous.train.loop import Log, Loop, Watcher
 from vitreous.train.progress import Bar, TensorBoard
 from vitreous.train.stream import ArrayStream, Batch, FreshStream, Stream
@@ -87,14 +88,11 @@ def adjusted(found: Experiment, changes: dict[str, Any]) -> Experiment:
 
 def machine(precision: str = "auto", device: str = "auto") -> Accelerator:
     """The device, the precision and the processes to train on."""
-    check_choice("device", device, ("auto", "cpu", "cuda"))
-    if device == "cuda" and not torch.cuda.is_available():
-        raise InputError("device: no CUDA device is available; use cpu or auto")
+    device = pick_device(device)
+    precision = pick_precision(precision, device)
     AcceleratorState._reset_state()  # another run of this process may have had another precision
-    cpu = device == "cpu" or not torch.cuda.is_available()
-    _rejoin(cpu)
-    half = precision == "bfloat16" or (precision == "auto" and not cpu and torch.cuda.is_bf16_supported())
-    return Accelerator(cpu=cpu, mixed_precision="bf16" if half else "no")
+    _rejoin(device == "cpu")
+    return Accelerator(cpu=device == "cpu", mixed_precision="bf16" if precision == "bfloat16" else "no")
 
 
 def _rejoin(cpu: bool) -> None:

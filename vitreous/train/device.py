@@ -1,0 +1,23 @@
+"""Where a model runs and in which precision, from the words of the command line."""
+
+import torch
+
+from vitreous.errors import InputError, check_choice
+
+DEVICES = ("auto", "cpu", "cuda")
+PRECISIONS = ("auto", "float32", "bfloat16")
+
+
+def pick_device(device: str) -> str:
+    """cpu or cuda; auto takes a GPU where there is one."""
+    check_choice("device", device, DEVICES)
+    if device == "cuda" and not torch.cuda.is_available():
+        raise InputError("device: no CUDA device is available; use cpu or auto")
+    return "cpu" if device == "cpu" or not torch.cuda.is_available() else "cuda"
+
+
+def pick_precision(precision: str, device: str) -> str:
+    """float32 or bfloat16; auto is bfloat16 on a GPU that has it, float32 elsewhere."""
+    check_choice("precision", precision, PRECISIONS)
+    half = precision == "auto" and device == "cuda" and torch.cuda.is_bf16_supported()
+    return "bfloat16" if half or precision == "bfloat16" else "float32"
