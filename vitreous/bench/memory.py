@@ -78,7 +78,8 @@ def allow(more: int) -> None:
         import resource
 
         _, hard = resource.getrlimit(resource.RLIMIT_AS)
-        resource.setrlimit(resource.RLIMIT_AS, (_status("VmSize") + more, hard))
+        most = _status("VmSize") + more
+        resource.setrlimit(resource.RLIMIT_AS, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))
 
 
 def ran_out(fault: BaseException) -> bool:
