@@ -26,6 +26,9 @@ from vitreous.bench.memory import Peak, allow, available, ran_out
 from vitreous.bench.show import as_size, as_time
 from vitreous.errors import check_choice
 from vitreous.nn.attention import Attention
+from vitreous.nn.latent import Latent
+from vitreous.nn.relative import Layout
+from vitreous.nn.sparse import Hashed, Strided, Window
 
 WIDTH, HEADS = 128, 4
 TOKENS = (450, 1_800, 4_500, 18_000, 45_000)
@@ -45,9 +48,17 @@ class Materialised(nn.Module):
         return out
 
 
+def _line(tokens: int) -> Layout:
+    return Layout(torch.arange(tokens)[:, None], (tokens,), 0)
+
+
 KINDS: dict[str, Callable[[int], nn.Module]] = {
     "materialised": lambda tokens: Materialised(),
     "full": lambda tokens: Attention(WIDTH, HEADS),
+    "window": lambda tokens: Window((32,), _line(tokens), WIDTH, HEADS),
+    "strided": lambda tokens: Strided(0, _line(tokens), WIDTH, HEADS),
+    "lsh": lambda tokens: Hashed(2, 0, _line(tokens), WIDTH, HEADS),
+    "latent": lambda tokens: Latent(64, _line(tokens), WIDTH, HEADS),
 }
 """From the number of tokens to a layer `(1, tokens, 128) -> (1, tokens, 128)`."""
 

@@ -165,10 +165,17 @@ def additive_mask(mask: Tensor | None, bias: Tensor | None) -> Tensor | None:
 
 def weigh(scores: Tensor, mask: Tensor | None, bias: Tensor | None) -> Tensor:
     """Softmax over the keys; a query that may attend to nothing gets weights of zero, as fused attention does."""
+    if mask is None and bias is None:
+        return scores.softmax(dim=-1)
+    return normalised(restricted(scores, mask, bias))
+
+
+def restricted(scores: Tensor, mask: Tensor | None, bias: Tensor | None) -> Tensor:
+    """Scores with their bias, minus infinity where there is nothing to attend to."""
     extra = additive_mask(mask, bias)
     if extra is None:
-        return scores.softmax(dim=-1)
-    return normalised(scores.masked_fill(~extra, float("-inf")) if extra.dtype == torch.bool else scores + extra)
+        return scores
+    return scores.masked_fill(~extra, float("-inf")) if extra.dtype == torch.bool else scores + extra
 
 
 def normalised(scores: Tensor, dim: int = -1) -> Tensor:
@@ -182,7 +189,9 @@ def share(scores: Tensor, v: Tensor, dropout: float) -> tuple[Tensor, Tensor]:
 
     With the latter, parts that are computed apart are put together: by a softmax of it over the parts.
     """
-    return F.dropout(normalised(scores), dropout).to(v.dtype) @ v, scores.logsumexp(-1)
+    nothing = scores.isneginf().all(-1, keepdim=True)
+    total = scores.masked_fill(nothing, 0.0).logsumexp(-1).masked_fill(nothing.squeeze(-1), float("-inf"))
+    return F.dropout(normalised(scores), dropout).to(v.dtype) @ v, total
 
 
 def reduced(weights: Callable[[slice], Tensor], batch: int, size: int, seen: Reduced) -> Tensor:

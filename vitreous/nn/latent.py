@@ -4,15 +4,14 @@
 asks for. The product of the two softmaxes is an attention matrix of rank k; it is what recording shows.
 """
 
-from collections.abc import Sequence
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.utils.checkpoint import checkpoint
 
-from vitreous.nn.attention import Attention, Bias, additive_mask, normalised, reduced, rows_of, share, weigh
+from vitreous.nn.attention import Attention, Bias, additive_mask, normalised, reduced, restricted, rows_of, share, weigh
+from vitreous.nn.parts import in_parts
 from vitreous.nn.record import Reduced, Sink, keep
 from vitreous.nn.relative import Displaced, Layout
 from vitreous.nn.score import Dot, logits
@@ -53,7 +52,7 @@ class Latent(Attention):
         assert not isinstance(bias, Tensor)
         gather, spread = self._biases(bias, x.dtype)
         dropout = self.dropout if self.training else 0.0
-        large = x.device.type == "cpu" and torch.is_grad_enabled() and x.numel() > _LARGE
+        large = x.device.type == "cpu" and torch.is_grad_enabled() and not dropout and x.numel() > _LARGE
         if seen is None and large:
             return self._in_parts(x, mask, gather, spread, dropout)
         q, k, v = self._split(x, None)
@@ -64,8 +63,7 @@ class Latent(Attention):
             taking.q, taking.k, v, additive_mask(mask, gather), dropout, scale=taking.scale
         )
         mixed = F.scaled_dot_product_attention(asking.q, asking.k, held, spread, dropout, scale=asking.scale)
-        out: Tensor = self.project(mixed.transpose(1, 2).flatten(2))
-        return out
+        return self._project(mixed.transpose(1, 2).flatten(2))
 
     def _taking(self, k: Tensor) -> Dot:
         """Latents that look at the tokens."""
@@ -97,34 +95,29 @@ class Latent(Attention):
         self, x: Tensor, mask: Tensor | None, gather: Tensor | None, spread: Tensor | None, dropout: float
     ) -> Tensor:
         """The same for a few tokens at a time, each computed again for its gradient."""
-        step = max(1, _LARGE // 2 // (len(x) * x.shape[-1]))
-        count = range(-(-x.shape[1] // step))
-        cut = (x.split(step, 1), _cut(mask, step, 3), _cut(gather, step, 3), _cut(spread, step, 2))
-        parts, masks, gathers, spreads = ([None] * len(count) if some is None else some for some in cut)
-        taken = [checkpoint(self._take, parts[i], masks[i], gathers[i], dropout, use_reentrant=False) for i in count]
-        out, total = (torch.stack(some) for some in zip(*taken, strict=True))
+        step = max(1, _LARGE // 16 // (len(x) * x.shape[-1]))
+        weights = [w for w in (*self.parameters(), gather, spread) if w is not None and w.requires_grad]
+
+        def take(some: Tensor, place: slice, _: Tensor | None) -> tuple[Tensor, Tensor]:
+            """What the latents take from some tokens, `(B, heads, k, d)`, and the logarithm of their weight."""
+            dim = x.shape[-1]
+            kv = F.linear(some, self.qkv.weight[dim:], self.qkv.bias[dim:])
+            k, v = kv.unflatten(-1, (2, self.heads, -1)).permute(2, 0, 3, 1, 4).unbind(0)
+            here = None if mask is None else mask[..., place], None if gather is None else gather[..., place]
+            return share(restricted(logits(self._taking(k)), *here), v, dropout)
+
+        def give(some: Tensor, place: slice, held: Tensor | None) -> tuple[Tensor]:
+            """What some tokens get from the latents."""
+            assert held is not None
+            dim = x.shape[-1]
+            q = F.linear(some, self.qkv.weight[:dim], self.qkv.bias[:dim]).unflatten(-1, (self.heads, -1))
+            asking, here = self._asking(q.transpose(1, 2)), None if spread is None else spread[:, :, place]
+            mixed = F.scaled_dot_product_attention(asking.q, asking.k, held, here, dropout, scale=asking.scale)
+            return (self._project(mixed.transpose(1, 2).flatten(2)),)
+
+        out, total = in_parts(take, x, None, step, False, weights)
         held = (normalised(total, 0).unsqueeze(-1) * out).sum(0)
-        given = [checkpoint(self._give, parts[i], held, spreads[i], dropout, use_reentrant=False) for i in count]
-        return torch.cat(given, dim=1)
-
-    def _take(self, x: Tensor, mask: Tensor | None, bias: Tensor | None, dropout: float) -> tuple[Tensor, Tensor]:
-        """What the latents take from some tokens, `(B, heads, k, d)`, and the logarithm of their weight."""
-        dim = x.shape[-1]
-        kv = F.linear(x, self.qkv.weight[dim:], self.qkv.bias[dim:])
-        k, v = kv.unflatten(-1, (2, self.heads, -1)).permute(2, 0, 3, 1, 4).unbind(0)
-        scores, extra = logits(self._taking(k)), additive_mask(mask, bias)
-        if extra is not None:
-            scores = scores.masked_fill(~extra, float("-inf")) if extra.dtype == torch.bool else scores + extra
-        return share(scores, v, dropout)
-
-    def _give(self, x: Tensor, held: Tensor, bias: Tensor | None, dropout: float) -> Tensor:
-        """What some tokens get from the latents."""
-        dim = x.shape[-1]
-        q = F.linear(x, self.qkv.weight[:dim], self.qkv.bias[:dim]).unflatten(-1, (self.heads, -1)).transpose(1, 2)
-        asking = self._asking(q)
-        mixed = F.scaled_dot_product_attention(asking.q, asking.k, held, bias, dropout, scale=asking.scale)
-        out: Tensor = self.project(mixed.transpose(1, 2).flatten(2))
-        return out
+        return in_parts(give, x, held, step, True, weights)[0]
 
     def _keep(
         self, taking: Dot, asking: Dot, mask: Tensor | None, gather: Tensor | None, spread: Tensor | None, seen: Sink
@@ -140,7 +133,3 @@ class Latent(Attention):
         size = heads * count**2
         found = reduced(weights, batch, size, seen) if isinstance(seen, Reduced) else weights(slice(None))
         keep(seen, "weights", found)
-
-
-def _cut(x: Tensor | None, step: int, dim: int) -> Sequence[Tensor] | None:
-    return None if x is None else x.split(step, dim)

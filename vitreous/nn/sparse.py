@@ -8,6 +8,7 @@ path is full attention with the pairs that are not seen masked, and agrees with 
 import math
 from collections.abc import Sequence
 from functools import partial
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import torch
@@ -85,7 +86,7 @@ class Window(Sparse):
         shape = layout.shape
         self.window = tuple(window)
         side = _LEAST[len(shape)]
-        self.block = tuple(min(n, max(2 * w, side)) for n, w in zip(shape, window, strict=True))
+        self.block = tuple(min(n, max(4 * w, side)) for n, w in zip(shape, window, strict=True))
         self.blocks = tuple(-(-n // b) for n, b in zip(shape, self.block, strict=True))
         # Places within a block of queries, and of the keys around it, counted from the block's first query.
         queries = torch.cartesian_prod(*(torch.arange(b) for b in self.block)).reshape(-1, len(shape))
@@ -96,6 +97,9 @@ class Window(Sparse):
         self.register_buffer("moved", moved, persistent=False)
         self.register_buffer("near", (moved.abs() <= torch.tensor(self.window)).all(-1), persistent=False)
         self.register_buffer("inside", self._around(torch.ones(1, 1, math.prod(shape), 1))[0, :, 0, :, 0] > 0, False)
+        # Along a line all blocks but those at its ends look alike, and one mask serves them all.
+        changes = (self.inside[1:] != self.inside[:-1]).any(1).nonzero().flatten().tolist()
+        self.alike = [b - a for a, b in pairwise([-1, *changes, len(self.inside) - 1])]
 
     def _tokens(self, scored: Dot, v: Tensor, mask: Tensor | None, bias: Displaced | None, dropout: float) -> Tensor:
         p = self.prefix
@@ -105,11 +109,15 @@ class Window(Sparse):
             there = self._around(mask[:, :, 0, p:, None].to(v.dtype))[..., 0] > 0  # (B, blocks, 1, keys)
             visible = visible & there.unsqueeze(-2)
         extra = None if bias is None else bias.at(self.moved).unsqueeze(0)  # (1, heads, queries, keys)
-        mixed = attend(
-            Dot(self._queries(scored.q), self._around(scored.k[:, :, p:]), scored.scale), self._around(v[:, :, p:]),
-            visible, extra, (scored.k[:, :, :p], v[:, :, :p]), mask, bias, dropout,
-        )  # fmt: skip
-        return self._back(mixed)
+        q, k, values = self._queries(scored.q), self._around(scored.k[:, :, p:]), self._around(v[:, :, p:])
+        first = scored.k[:, :, :p], v[:, :, :p]
+        if mask is not None or bias is not None or len(self.shape) > 1:
+            return self._back(attend(Dot(q, k, scored.scale), values, visible, extra, first, mask, bias, dropout))
+        runs = zip(*(part.split(self.alike, dim=1) for part in (q, k, values, visible)), strict=True)
+        mixed = [
+            attend(Dot(a, b, scored.scale), c, seen[:, :1], None, first, None, None, dropout) for a, b, c, seen in runs
+        ]
+        return self._back(torch.cat(mixed, dim=1))
 
     def _queries(self, q: Tensor) -> Tensor:
         """`(B, heads, N, d) -> (B, blocks, heads, queries of a block, d)`."""
