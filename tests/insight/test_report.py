@@ -442,6 +442,13 @@ def test_the_worst_answer_is_explained_by_what_makes_it_so(two_explained: Run) -
     assert [caption.partition(" =")[0] for caption, _ in section.figures[1:2]] == ["The worst answer: water"]
 
 
+def test_a_map_that_could_not_be_made_is_named(two_explained: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("vitreous.insight.report.run.all_maps", lambda question: {"rollout": np.ones(30)})
+    section = looks.explanations(two_explained)
+    assert section is not None
+    assert "no attention, attention × gradient, integrated gradients." in section.text
+
+
 def test_an_answer_is_explained_once_for_all_sections(two_explained: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     times = list[float]()
     monkeypatch.setattr(

@@ -3,7 +3,7 @@
 import numpy as np
 
 from vitreous.insight.attention import head_measures, heads_figure, maps_figure
-from vitreous.insight.attribution import overall, trials_figure, verdict
+from vitreous.insight.attribution import METHODS, overall, trials_figure, verdict
 from vitreous.insight.explain import explain_figure
 from vitreous.insight.positions import bias_figure, grid_verdict, position_similarity, similarity_figure
 from vitreous.insight.report.page import Section
@@ -33,6 +33,8 @@ def explanations(run: Run) -> Section | None:
         every = maps_figure(run.predictor, run.answers.samples[typical], layers)
         of = "every layer" if len(layers) == depth else f"{len(layers)} of {depth} layers"
         figures.append((f"The typical sample once more: what each head of {of} attends to", every))
+        lacking = [name for name in METHODS if name not in run.tried[typical].maps]
+        text += f" For want of a package there are no {', '.join(lacking)}." if lacking else ""
     else:
         text += " The run is a CNN: it has no attention, so there are attributions only."
     return Section("What an answer rests on", text, figures)
