@@ -11,20 +11,10 @@ import pytest
 import torch
 
 import vitreous as vt
+from tests.mistakes import fails
 from vitreous.cli import COMMANDS, main
 from vitreous.train.recipes.digits import digits
 from vitreous.train.run import Experiment
-
-
-def fails(capsys: pytest.CaptureFixture[str], *args: str) -> str:
-    with pytest.raises(SystemExit) as end:
-        main(args)
-    assert end.value.code == 2
-    out, err = capsys.readouterr()
-    assert out == ""
-    assert err.startswith("vitreous: error: ")
-    assert err.count("\n") == 1
-    return err
 
 
 def python(code: str) -> str:
@@ -150,6 +140,12 @@ def test_train_eval_predict_and_compare(capsys: pytest.CaptureFixture[str], tmp_
     assert set(found[0]) == {"sample", "height (mm)", "height (mm) lower 50%", "height (mm) upper 50%"}
     main(["compare", run, run])
     assert "rmse" in capsys.readouterr().out
+
+
+def test_a_run_that_tells_nothing_has_a_row_of_its_own(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    (tmp_path / "result.json").write_text("{}")
+    main(["compare", str(tmp_path)])
+    assert "parameters" in capsys.readouterr().out
 
 
 def test_mistakes_in_training_are_one_line(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -4,8 +4,9 @@ import csv
 import inspect
 import io
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -13,22 +14,23 @@ import numpy as np
 from numpy.typing import NDArray
 from rich.table import Table
 
-from vitreous.data import BUILTIN, Source, read, read_image_files, split
+from vitreous.data import BUILTIN, Source, read, read_columns, read_image_files, split
 from vitreous.data.source import PARTS
 from vitreous.errors import InputError, check_choice
 from vitreous.insight.explain import explain as explain_sample
 from vitreous.insight.explain import explain_heads
-from vitreous.insight.report import read_run, write_report
+from vitreous.insight.report import Run, read_run, write_report
 from vitreous.insight.style import check_format, save
 from vitreous.insight.sweep import effects_figure
 from vitreous.nn.vit import ViT
 from vitreous.powder.files import read_pattern, to_grid
 from vitreous.sim.source import Q_AXIS
 from vitreous.train.answers import collect
+from vitreous.train.folder import read_experiment, read_result
 from vitreous.train.predictor import Prediction, Predictor, load
 from vitreous.train.recipes import RECIPES
 from vitreous.train.recipes.own import own
-from vitreous.train.run import RESULT, Experiment, adjusted, read_experiment, train
+from vitreous.train.run import Experiment, adjusted, train
 from vitreous.train.sweep import FACTORS, sweep
 from vitreous.train.task import Regression
 from vitreous.zoo.show import console
@@ -45,7 +47,7 @@ def experiment(
     if what in RECIPES:
         if targets:
             raise InputError(f"target: the recipe {what!r} knows its own; targets are named for data of your own")
-        if system is not None and "system" not in inspect.signature(RECIPES[what]).parameters:
+        if system is not None and not _has_system(what):
             raise InputError(f"system: the recipe {what!r} has none")
         found = RECIPES[what](**chosen)
     elif what in BUILTIN or Path(what).exists():
@@ -61,6 +63,10 @@ def experiment(
     return replace(adjusted(found, changes), command=tuple(words))
 
 
+def _has_system(recipe: str) -> bool:
+    return "system" in inspect.signature(RECIPES[recipe]).parameters
+
+
 def run_training(made: Experiment, out: Path, resume: bool, device: str, tensorboard: bool) -> None:
     """Train, and print how good the result is."""
     result = train(made, out, resume=resume, device=device, tensorboard=tensorboard)
@@ -70,19 +76,19 @@ def run_training(made: Experiment, out: Path, resume: bool, device: str, tensorb
 
 def print_results(runs: Sequence[Path]) -> None:
     """One table of all runs: their size, time and scores on the test part."""
-    results = {str(run): _result(run) for run in runs}
+    results = {str(run): read_result(run) for run in runs}
     part = {run: "test" if "test" in result else "validation" for run, result in results.items()}
     scores = list(dict.fromkeys(name for run, result in results.items() for name in result.get(part[run], {})))
     scores = [name for name in scores if name not in ("loss", "rmse_scaled")]
     if any("/" in name for name in scores):  # of several targets: all of their scores would not fit on a screen
         scores = [name for name in scores if name.startswith("mae/") or name in ("r2", "coverage90")]
     table = Table(title=f"Scores on the {' or '.join(dict.fromkeys(part.values()))} part")
-    for heading in ("run", "parameters", "steps", "seconds", *scores):
+    forms = {"parameters": ",", "steps": ",", "seconds": ".0f"} | dict.fromkeys(scores, ".4g")
+    for heading in ("run", *forms):
         table.add_column(heading, justify="left" if heading == "run" else "right")
     for run, result in results.items():
-        found = result.get(part[run], {})
-        cells = [f"{found[name]:.4g}" if name in found else "" for name in scores]
-        table.add_row(run, f"{result['parameters']:,}", f"{result['steps']:,}", f"{result['seconds']:.0f}", *cells)
+        known = result | result.get(part[run], {})
+        table.add_row(run, *(f"{known[name]:{form}}" if name in known else "" for name, form in forms.items()))
     console().print(table)
 
 
@@ -99,16 +105,6 @@ def run_sweep(made: Experiment, folder: Path, space: dict[str, Sequence[int]], d
     figure = folder / "effects.png"
     effects_figure(records, FACTORS, f"test {name}", figure)
     console().print(f"The effect of each factor is drawn in {figure}", highlight=False)
-
-
-def _result(run: Path) -> dict[str, Any]:
-    try:
-        found: dict[str, Any] = json.loads((run / RESULT).read_text())
-    except OSError:
-        raise InputError(f"{run}: is no finished run ({RESULT} is missing)") from None
-    except ValueError:
-        raise InputError(f"{run / RESULT}: is damaged") from None
-    return found
 
 
 def evaluate(run: Path, data: str, targets: Sequence[str], part: str) -> dict[str, float]:
@@ -128,30 +124,44 @@ def report(
     told, out = read_run(run), out or run / "report.html"
     if not out.parent.is_dir():
         raise InputError(f"{out}: cannot be written (there is no folder {out.parent})")
-    if data is None and (targets or against):
-        raise InputError(f"{'target' if targets else 'against'}: is a column of data that are named with --data")
-    if data is not None:
-        source = RECIPES[data]().source if data in RECIPES else read(data, targets)
-        predictor = told.predictor
-        rows = _rows(run, predictor, source, part)
-        x = predictor.on_axis(source)
-        predictor.check(x[rows[:1]])
-        assert source.y is not None
-        answers = collect(predictor.model, predictor.task, predictor.scaling, x, source.y, rows)
-        columns = dict(_column(data, name, answers.rows) for name in against)
-        about = source.name if part == "all" else f"the {part} part of {source.name}"
-        told = replace(told, answers=answers, about=about, columns=columns)
-    write_report(told, out)
+    for name, given in (("target", targets), ("against", against), ("part", part != "test")):
+        if data is None and given:
+            raise InputError(f"{name}: is of data that are named with --data; {run} keeps the answers on its test part")
+    write_report(told if data is None else _on_data(told, run, data, targets, part, against), out)
     return out
 
 
-def _column(data: str, name: str, rows: NDArray[Any]) -> tuple[str, NDArray[Any]]:
-    """The label of a column and what it says of the rows."""
-    source = read(data, (name,))
+def _on_data(told: Run, run: Path, data: str, targets: Sequence[str], part: str, against: Sequence[str]) -> Run:
+    """What a run tells, but of its answers to the named data."""
+    predictor, task = told.predictor, told.predictor.task
+    source = _labelled(data, targets, told.experiment)
+    if against and not Path(data).is_file():
+        raise InputError(f"against: is a column of a file of spectra; {data} has none")
+    columns = read_columns(data, against) if against else {}
+    rows = _rows(run, predictor, source, part)
+    x = predictor.on_axis(source)
+    predictor.check(x[rows[:1]])
     assert source.y is not None
-    if source.classes:
-        return name, np.array(source.classes)[source.y[rows]]
-    return source.targets[0].label, source.y[rows, 0]
+    out, answers = collect(predictor.model, task, predictor.scaling, x, source.y, rows)
+    given = (("data", [data]), ("target", targets), ("part", [part] if part != "test" else []), ("against", against))
+    return replace(
+        told,
+        answers=answers,
+        data=source.name,
+        part=part,
+        scores=task.metrics(out, task.encode(source.y[rows])),
+        columns={label: values[answers.rows] for label, values in columns.items()},
+        options=[word for name, words in given if words for word in (f"--{name}", *words)],
+    )
+
+
+def _labelled(data: str, targets: Sequence[str], made: Mapping[str, Any]) -> Source:
+    """A recipe's data, of the crystal system that the run was made for, or data of one's own."""
+    if data not in RECIPES:
+        return read(data, targets)
+    words = made.get("command", ())
+    system = dict(pairwise(words)).get("--system")
+    return experiment(data, targets, None, {}, system if _has_system(data) else None).source
 
 
 def _rows(run: Path, predictor: Predictor, source: Source, part: str) -> NDArray[np.intp]:
@@ -163,6 +173,8 @@ def _rows(run: Path, predictor: Predictor, source: Source, part: str) -> NDArray
     made = read_experiment(run)
     shares = (made["validation"], made["test"], made["train"]["seed"]) if made else ()
     rows: NDArray[np.intp] = getattr(split(source, *shares), part)
+    if not len(rows):
+        raise InputError(f"part: {run} was made without a {part} part; choose another, or all of {source.name}")
     return rows
 
 

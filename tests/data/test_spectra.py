@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from vitreous.data import Axis, Source, Target, data_folder, read_spectra, split
+from vitreous.data import Axis, Source, Target, data_folder, read_columns, read_spectra, split
 from vitreous.errors import InputError
 
 RNG = np.random.default_rng(0)
@@ -112,6 +112,26 @@ def test_without_targets_there_is_nothing_but_the_spectra(saved: Path) -> None:
     source = read_spectra(saved)
     assert (source.y, source.classes, source.targets) == (None, (), ())
     np.testing.assert_allclose(source.x, X[:, None], rtol=1e-6)
+
+
+def test_columns_are_read_beside_the_spectra(saved: Path) -> None:
+    found = read_columns(saved, ["assay:mg", "kind"])
+    np.testing.assert_allclose(found["assay (mg)"], ASSAY)
+    assert found["kind"].tolist() == KIND.tolist()
+    with pytest.raises(InputError, match="no target 'width'"):
+        read_columns(saved, ["width"])
+
+
+def test_columns_may_have_gaps(tmp_path: Path) -> None:
+    gap = np.arange(N) % 5 == 2
+    lot = np.where(gap, np.nan, 7.0)
+    frame(assay=np.where(gap, np.nan, ASSAY), kind=np.where(gap, "", KIND), lot=lot).to_csv(
+        tmp_path / "x.csv", index=False
+    )
+    found = read_columns(tmp_path / "x.csv", ["assay", "kind", "lot:class"])
+    np.testing.assert_array_equal(found["assay"], np.where(gap, np.nan, ASSAY))
+    assert found["kind"].tolist() == np.where(gap, "", KIND).tolist()
+    assert found["lot"].tolist() == np.where(gap, "", "7").tolist()
 
 
 def test_a_missing_target_is_named_beside_those_there_are(saved: Path) -> None:

@@ -2,26 +2,36 @@
 
 import json
 import re
+import shlex
 import shutil
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from html.parser import HTMLParser
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 import vitreous as vt
+from tests.mistakes import fails
 from vitreous.cli import main
+from vitreous.commands import experiment
 from vitreous.data import Axis, Source
+from vitreous.data.tables import read_csv
 from vitreous.errors import InputError
-from vitreous.insight.report import SECTIONS, read_run, write_report
+from vitreous.insight.attribution import deletion_test
+from vitreous.insight.behaviour import error_figure
+from vitreous.insight.report import SECTIONS, Run, looks, read_run, write_report
 from vitreous.insight.report import answers as answer_sections
 from vitreous.insight.report.page import Section, Table, page
 from vitreous.nn import CNNConfig
+from vitreous.sim.source import powder_source
 from vitreous.train import Experiment, TrainConfig, train
+from vitreous.train.recipes import powder
 
-ALWAYS = ["The data", "How the training went", "The worst mistakes", "What an answer rests on",
+ALWAYS = ["The data", "How the training went", "The worst answers", "What an answer rests on",
           "Which map tells the truth?", "The test samples as the model sees them", "All scores", "Configuration",
           "Make it again"]  # fmt: skip
 _VOID = ("meta", "link", "img", "br")
@@ -137,7 +147,8 @@ def test_eval_splits_the_data_as_the_run_did(
     main(["eval", str(spectra_run), str(spectra), "--target", "assay", "water"])
     said = dict(line.split() for line in capsys.readouterr().out.splitlines())
     result = json.loads((spectra_run / "result.json").read_text())["test"]
-    assert float(said["rmse"]) == pytest.approx(result["rmse"], rel=1e-4)
+    assert said.keys() == result.keys()
+    assert {name: float(value) for name, value in said.items()} == pytest.approx(result, rel=1e-4)
 
 
 def test_a_bare_run_gets_a_report_that_says_what_is_missing(digits_run: Path, tmp_path: Path) -> None:
@@ -215,16 +226,6 @@ def test_a_page_escapes_what_it_is_given() -> None:
     assert "<p>x &lt; <code>y</code></p><p>z</p>" in text
 
 
-def fails(capsys: pytest.CaptureFixture[str], *args: str) -> str:
-    capsys.readouterr()
-    with pytest.raises(SystemExit) as end:
-        main(args)
-    assert end.value.code == 2
-    err = capsys.readouterr().err
-    assert err.count("\n") == 1
-    return err
-
-
 def test_mistakes_are_one_line(
     capsys: pytest.CaptureFixture[str], digits_run: Path, spectra_run: Path, spectra: Path, tmp_path: Path
 ) -> None:
@@ -232,8 +233,11 @@ def test_mistakes_are_one_line(
         return fails(capsys, "report", str(run), "--out", str(tmp_path / "report.html"), *args)
 
     assert "is no run folder" in says(run=tmp_path)
-    assert "against: is a column of data" in says("--against", "temperature")
-    assert "target: is a column of data" in says("--target", "assay")
+    assert "against: is of data that are named" in says("--against", "temperature")
+    assert "target: is of data that are named" in says("--target", "assay")
+    assert "part: is of data that are named" in says("--part", "validation")
+    assert "knows its own" in says("--data", "digits", "--target", "foo", run=digits_run)
+    assert "against: is a column of a file of spectra" in says("--data", "digits", "--against", "a", run=digits_run)
     named: Sequence[str] = ("--data", str(spectra), "--target", "assay", "water")
     assert "no target 'pressure'" in says(*named, "--against", "pressure")
     assert "found labels" in says("--data", "digits")
@@ -260,5 +264,224 @@ def test_a_report_of_other_data_is_about_them(
 ) -> None:
     monkeypatch.setattr("vitreous.insight.report.SECTIONS", [])
     run = read_run(digits_run)
-    write_report(replace(run, about="other digits"), tmp_path / "report.html")
+    write_report(replace(run, data="other digits", part="all"), tmp_path / "report.html")
     assert "looked at on other digits." in (tmp_path / "report.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("part", "noun", "about"),
+    [("all", "160 samples", "spectra.csv"), ("train", "128 training samples", "the training part of spectra.csv")],
+)
+def test_named_data_are_called_what_they_are(
+    spectra_run: Path, spectra: Path, tmp_path: Path, part: str, noun: str, about: str,
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    told = [section for section in SECTIONS if section.__module__ != looks.__name__]
+    monkeypatch.setattr("vitreous.insight.report.SECTIONS", told)
+    named = [str(spectra), "--target", "assay:mg", "water", "--part", part]
+    text = report(spectra_run, tmp_path / "report.html", "--data", *named)[1]
+    assert "test sample" not in text
+    assert f"<caption>{noun}</caption>" in text
+    assert f"Coverage found on {about}" in text
+    capsys.readouterr()
+    main(["eval", str(spectra_run), *named])
+    scores = dict(line.split() for line in capsys.readouterr().out.splitlines())
+    assert f"<dt>R², {about}</dt><dd>{float(scores['r2']):.4g}</dd>" in text
+    assert f'<th scope="col">{about}</th>' in text
+
+
+def test_a_report_says_how_to_make_itself_again(
+    spectra_run: Path, spectra: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("vitreous.insight.report.SECTIONS", [])
+    options = ["--data", str(spectra), "--target", "assay:mg", "water", "--part", "all", "--against", "temperature"]
+    text = report(spectra_run, tmp_path / "report.html", *options)[1]
+    assert f"vitreous report {spectra_run.name} {shlex.join(options)} --out report.html" in text
+
+
+def test_a_column_with_gaps_is_drawn_for_the_samples_that_have_it(
+    spectra_run: Path, spectra: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("vitreous.insight.report.SECTIONS", [answer_sections.against])
+    drawn = dict[str, np.ndarray]()
+    monkeypatch.setattr(
+        "vitreous.insight.behaviour.error_figure",
+        lambda error, column, label, ylabel: (
+            drawn.update({label: column}) or error_figure(error, column, label, ylabel)
+        ),
+    )
+    head, *lines = spectra.read_text().splitlines()
+    rows = [line.split(",") for line in lines]
+    for i in range(0, 160, 32):
+        rows[i][-2], rows[i + 1][-1] = "", ""
+    gaps = tmp_path / "gaps.csv"
+    gaps.write_text("\n".join([f"{head},nothing", *(",".join([*row, ""]) for row in rows)]) + "\n")
+    options = ["--data", str(gaps), "--target", "assay:mg", "water", "--part", "all", "--against"]
+    found, text = report(spectra_run, tmp_path / "r.html", *options, "temperature:K", "operator", "nothing")
+    check(found, text)
+    assert {label: len(column) for label, column in drawn.items()} == {"temperature (K)": 155, "operator": 155}
+    assert set(drawn["operator"]) == {"Ada", "Bob"}
+    assert "operator is not known of 5 of 160. nothing is not known of 160 of 160." in text
+
+
+def test_all_columns_are_read_at_once(
+    spectra_run: Path, spectra: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("vitreous.insight.report.SECTIONS", [])
+    times = list[Path]()
+    monkeypatch.setattr("vitreous.data.spectra.read_csv", lambda path: times.append(path) or read_csv(path))
+    options = ["--data", str(spectra), "--target", "assay", "water", "--against", "temperature", "operator", "assay"]
+    report(spectra_run, tmp_path / "report.html", *options)
+    assert len(times) == 2  # the spectra, and what else is known of them
+
+
+def test_a_powder_run_is_offered_patterns_of_its_own_system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("vitreous.insight.report.SECTIONS", [])
+    monkeypatch.setattr(powder, "powder_source", partial(powder_source, train=8, validation=8, test=8))
+    run = tmp_path / "run"
+    main(
+        [
+            "train",
+            "powder-vit",
+            "--system",
+            "cubic",
+            "--steps",
+            "1",
+            "--batch",
+            "2",
+            "--out",
+            str(run),
+            "--device",
+            "cpu",
+        ]
+    )
+    for recipe in ("powder-vit", "powder-cnn"):
+        text = report(run, tmp_path / "report.html", "--data", recipe)[1]
+        assert "the test part of simulated cubic powders" in text
+
+
+def test_a_part_that_the_run_does_not_have_is_one_line(
+    spectra: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = experiment(str(spectra), ["assay"], None, {"steps": 1})
+    train(replace(made, test=0.0), tmp_path / "run", bar=False)
+    said = fails(capsys, "eval", str(tmp_path / "run"), str(spectra), "--target", "assay")
+    assert "was made without a test part" in said
+    out = ["--out", str(tmp_path / "report.html")]
+    assert said == fails(capsys, "report", str(tmp_path / "run"), "--data", str(spectra), "--target", "assay", *out)
+
+
+@pytest.mark.parametrize(("name", "what"), [("test.npz", "delete it"), ("metrics.jsonl", "it has no accuracy")])
+def test_files_of_another_run_are_one_line(
+    digits_run: Path, spectra_run: Path, tmp_path: Path, name: str, what: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    mixed = tmp_path / "mixed"
+    shutil.copytree(digits_run, mixed)
+    shutil.copy(spectra_run / name, mixed)
+    said = fails(capsys, "report", str(mixed))
+    assert f"{name}: belongs to another run" in said
+    assert what in said
+
+
+@pytest.mark.parametrize("count", [4, 12])
+def test_a_handful_of_spectra_makes_a_run_and_a_report(spectra: Path, tmp_path: Path, count: int) -> None:
+    few = tmp_path / "few.csv"
+    few.write_text("\n".join(spectra.read_text().splitlines()[: count + 1]) + "\n")
+    main(["train", str(few), "--target", "assay", "--steps", "2", "--out", str(tmp_path / "run"), "--device", "cpu"])
+    found, text = report(tmp_path / "run", tmp_path / "report.html")
+    check(found, text)
+    assert "What is missing" not in found.headings
+    assert "<td>1</td>" in text  # sample to test on
+
+
+def test_what_is_missing_is_said_once(digits_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(run: object) -> Section:
+        raise InputError("this needs captum, which is not installed")
+
+    monkeypatch.setattr("vitreous.insight.report.SECTIONS", [fails, fails])
+    assert report(digits_run, tmp_path / "report.html")[1].count("this needs captum") == 1
+
+
+def test_a_typical_answer_is_neither_good_nor_bad(digits_run: Path) -> None:
+    run = read_run(digits_run)
+    assert run.answers is not None
+    task = run.predictor.task
+    errors = task.misfit(torch.from_numpy(run.answers.out), task.encode(run.answers.y)).numpy()
+    typical = errors[run.answers.shown[run.typical]]
+    assert 0.4 < (errors < typical[0]).mean() < 0.6
+    assert 0.2 < (errors < typical[1]).mean() < 0.8
+
+
+def test_the_worst_answers_are_not_all_called_mistakes(digits_run: Path) -> None:
+    run = read_run(digits_run)
+    assert run.answers is not None
+    out = np.eye(10)[run.answers.y] * 9.0  # all right,
+    order = run.answers.shown
+    out[order[:2]] = np.roll(out[order[:2]], 1, axis=1)  # but for two
+    section = answer_sections.worst(replace(run, answers=replace(run.answers, out=out)))
+    assert section is not None
+    assert "mistake" not in section.title + section.text
+    assert "2 of these 8 are wrong" in section.text
+
+
+@pytest.fixture
+def two_explained(spectra_run: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """A run of which one sample of either kind is explained, the worst by its second quantity."""
+    monkeypatch.setattr("vitreous.insight.report.run._EACH", 1)
+    run = read_run(spectra_run)
+    assert run.answers is not None
+    out = run.answers.out.copy()
+    out[run.answers.shown[0], 1] += 9
+    return replace(run, answers=replace(run.answers, out=out))
+
+
+def test_the_worst_answer_is_explained_by_what_makes_it_so(two_explained: Run) -> None:
+    assert two_explained.tried[0].question.target == 1
+    section = looks.explanations(two_explained)
+    assert section is not None
+    assert [caption.partition(" =")[0] for caption, _ in section.figures[1:2]] == ["The worst answer: water"]
+
+
+def test_a_map_that_could_not_be_made_is_named(two_explained: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("vitreous.insight.report.run.all_maps", lambda question: {"rollout": np.ones(30)})
+    section = looks.explanations(two_explained)
+    assert section is not None
+    assert "no attention, attention × gradient, integrated gradients." in section.text
+
+
+def test_an_answer_is_explained_once_for_all_sections(two_explained: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    times = list[float]()
+    monkeypatch.setattr(
+        "vitreous.insight.report.run.deletion_test",
+        lambda question, maps, seed: times.append(question.x.sum().item()) or deletion_test(question, maps, seed),
+    )
+    looks.explanations(two_explained)
+    section = looks.faithfulness(two_explained)
+    assert section is not None
+    assert "Over 2 samples" in section.text
+    assert len(times) == len(set(times)) == 2
+
+
+def test_the_heads_are_measured_on_usual_samples(digits_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = read_run(digits_run)
+    assert run.answers is not None
+    measured = list[np.ndarray]()
+    monkeypatch.setattr(looks, "head_measures", lambda predictor, samples: measured.append(samples) or [])
+    monkeypatch.setattr(looks, "heads_figure", lambda measures: None)
+    section = looks.heads(run)
+    assert section is not None
+    assert "Means over 8 of the test samples" in section.text
+    np.testing.assert_array_equal(measured[0], run.answers.samples[8:])
+
+
+def test_photographs_and_many_heads_do_not_make_it_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("vitreous.insight.report.run._EACH", 1)
+    x = np.random.default_rng(0).integers(
+        0, 256, size=(40, 3, 224, 224), dtype=np.uint8
+    )  # nothing is larger than noise
+    source = Source("noise", x, np.arange(40) % 2, (Axis("y"), Axis("x")), ("r", "g", "b"), ("a", "b"))
+    model = vt.ViTConfig(input=(3, 224, 224), patch=(56,), dim=12, depth=12, heads=12)
+    train(Experiment(source, model, TrainConfig(steps=1, batch=4), test=0.5), tmp_path / "run", bar=False)
+    found, text = report(tmp_path / "run", tmp_path / "report.html")
+    check(found, text)
+    assert any("4 of 12 layers" in (image["alt"] or "") for image in found.images)

@@ -12,8 +12,8 @@ from vitreous.data import Axis, Source, Target, split
 from vitreous.errors import InputError
 from vitreous.train import Experiment, TrainConfig, answers, load, train
 from vitreous.train.answers import ANSWERS, collect, read_answers
-from vitreous.train.run import read_experiment
-from vitreous.train.task import Regression
+from vitreous.train.folder import read_experiment
+from vitreous.train.task import Classification, Regression
 
 
 def made() -> Experiment:
@@ -65,11 +65,61 @@ def test_no_more_is_kept_than_has_room(run: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(answers, "_VALUES", 100)
     monkeypatch.setattr(answers, "_MAPPED", 10)
     monkeypatch.setattr(answers, "_BYTES", 6 * 80)
-    kept = collect(predictor.model, predictor.task, predictor.scaling, source.x, source.y, np.arange(200))
+    every, kept = collect(predictor.model, predictor.task, predictor.scaling, source.x, source.y, np.arange(200))
+    assert every.shape == (200, 2)
     assert kept.out.shape == (50, 2)
     assert (kept.rows[0], kept.rows[-1]) == (0, 199)
     assert kept.features.shape == (10, 8)
-    assert len(kept.samples) == 8  # four at least of either kind
+    assert kept.samples.nbytes == 6 * 80
+
+
+def test_a_bad_and_a_usual_answer_are_kept_however_large_the_samples(
+    run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    predictor, source = load(run), made().source
+    assert source.y is not None
+    monkeypatch.setattr(answers, "_BYTES", 1)
+    _, kept = collect(predictor.model, predictor.task, predictor.scaling, source.x, source.y, np.arange(200))
+    errors = predictor.task.misfit(torch.from_numpy(kept.out), predictor.task.encode(kept.y)).numpy()
+    assert len(kept.samples) == 2
+    assert errors[kept.shown[0]] == errors.max()
+    assert 90 <= (errors > errors[kept.shown[1]]).sum() <= 110
+
+
+def test_samples_are_drawn_evenly_from_all_but_the_worst(run: Path) -> None:
+    predictor, source = load(run), made().source
+    assert source.y is not None
+    _, kept = collect(predictor.model, predictor.task, predictor.scaling, source.x, source.y, np.arange(200))
+    errors = predictor.task.misfit(torch.from_numpy(kept.out), predictor.task.encode(kept.y)).numpy()
+    rank = (errors > errors[kept.shown][:, None]).sum(1)
+    np.testing.assert_array_equal(rank[:8], np.arange(8))
+    share = (rank[kept.drawn] - 8) / (200 - 8)
+    np.testing.assert_allclose(share, (np.arange(8) + 0.5) / 8, atol=1 / 192)  # neither the worst nor the best of them
+
+
+@pytest.mark.parametrize("count", [1, 2, 5, 16, 17])
+def test_of_few_samples_none_is_kept_twice(run: Path, count: int) -> None:
+    predictor, source = load(run), made().source
+    assert source.y is not None
+    _, kept = collect(predictor.model, predictor.task, predictor.scaling, source.x, source.y, np.arange(count))
+    assert len(np.unique(kept.shown)) == len(kept.shown) == min(16, count)
+    assert len(kept.samples[kept.drawn]) > 0
+
+
+def test_the_model_sees_every_sample_once(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    predictor, source = load(run), made().source
+    assert source.y is not None
+    monkeypatch.setattr(answers, "_MAPPED", 30)
+    seen = list[int]()
+    predictor.model.register_forward_hook(lambda _, given, out: seen.append(len(out)))
+    rows = np.arange(200)[::-1].copy()
+    every, kept = collect(predictor.model, predictor.task, predictor.scaling, source.x, source.y, rows)
+    assert sum(seen) == 200
+    np.testing.assert_allclose(every, predictor.outputs(source.x[rows]), atol=1e-6)
+    with torch.no_grad():
+        np.testing.assert_allclose(
+            predictor.model.head(torch.from_numpy(kept.features)), kept.out[kept.mapped], atol=1e-5
+        )
 
 
 def test_a_target_that_never_changes_is_never_the_worst() -> None:
@@ -98,3 +148,13 @@ def test_a_run_says_how_it_was_made(run: Path) -> None:
 def test_a_run_without_a_test_part_keeps_no_answers(tmp_path: Path) -> None:
     train(replace(made(), test=0.0), tmp_path / "run", bar=False)
     assert read_answers(tmp_path / "run") is None
+
+
+def test_answers_of_another_run_do_not_fit(run: Path) -> None:
+    predictor, kept = load(run), read_answers(run)
+    assert kept is not None
+    task, input = predictor.task, predictor.model.config.input
+    assert kept.fit(task, input)
+    assert not kept.fit(task, (1, 21))
+    assert not kept.fit(Classification(("a", "b")), input)
+    assert not kept.fit(Regression((Target("a"),), (0.0,), (1.0,)), input)

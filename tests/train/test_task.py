@@ -56,6 +56,19 @@ def test_metrics_equal_scikit_learns() -> None:
     assert found["mae"] == pytest.approx((found["mae/a"] + found["mae/angle"]) / 2)
 
 
+def test_a_single_sample_has_every_score_but_r2() -> None:
+    task = regression()
+    one, two = (task.metrics(torch.randn(n, 2), torch.randn(n, 2)) for n in (1, 2))
+    assert set(two) - set(one) == {"r2", "r2/a", "r2/angle"}
+
+
+def test_a_calibrated_task_tells_how_many_truths_its_intervals_hold() -> None:
+    task, out, y = regression(), torch.randn(2000, 2), torch.randn(2000, 2)
+    assert "coverage90" not in task.metrics(out, y)
+    found = task.calibrated(out[1000:], y[1000:]).metrics(out[:1000], y[:1000])
+    assert found["coverage90"] == pytest.approx(0.9, abs=0.03)
+
+
 def test_classification_metrics_equal_scikit_learns() -> None:
     task = Classification(tuple("abcdefg"))
     out, truth = torch.randn(200, 7), torch.randint(7, (200,))

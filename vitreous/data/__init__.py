@@ -7,7 +7,7 @@ from pathlib import Path
 from vitreous.data.builtin import data_folder, digits, mnist
 from vitreous.data.images import read_image_files, read_images
 from vitreous.data.source import PARTS, Axis, Source, Split, Target, split
-from vitreous.data.spectra import read_spectra
+from vitreous.data.spectra import read_columns, read_spectra
 from vitreous.errors import InputError
 
 __all__ = [
@@ -21,6 +21,7 @@ __all__ = [
     "digits",
     "mnist",
     "read",
+    "read_columns",
     "read_image_files",
     "read_images",
     "read_spectra",

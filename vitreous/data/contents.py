@@ -85,13 +85,26 @@ def encode(columns: Sequence[Column]) -> tuple[NDArray[Any] | None, tuple[str, .
     return y, (), tuple(column.target for column in columns)
 
 
+def with_gaps(column: Column) -> NDArray[Any]:
+    """Its words, empty where there is none, or its numbers, NaN where there is none."""
+    there = ~_missing(column)
+    if not column.is_class:
+        return np.where(there, column.values.astype(np.float64), np.nan)
+    place = np.zeros(len(there), dtype=np.intp)
+    y, classes = _number(Column(column.target, column.values[there], is_class=True))
+    place[there] = y + 1
+    return np.array(["", *classes])[place]
+
+
+def _missing(column: Column) -> NDArray[np.bool_]:
+    if column.values.dtype.kind == "f":
+        return np.asarray(~np.isfinite(column.values), dtype=bool)
+    return np.array([value is None or not str(value).strip() for value in column.values], dtype=bool)
+
+
 def _number(column: Column) -> tuple[NDArray[np.int64], tuple[str, ...]]:
     """Class numbers in the order of the names, or of the values where they are numbers."""
-    values = column.values
-    if values.dtype.kind == "f":
-        missing = ~np.isfinite(values)
-    else:
-        missing = np.array([value is None or not str(value).strip() for value in values], dtype=bool)
+    values, missing = column.values, _missing(column)
     if missing.any():
         row = np.flatnonzero(missing)[0]
         raise InputError(f"target {column.target.name!r} has {missing.sum()} missing label(s), the first in row {row}")

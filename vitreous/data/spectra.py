@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vitreous.data.arrays import read_hdf5, read_npy, read_npz
-from vitreous.data.contents import Contents, encode
+from vitreous.data.contents import Contents, encode, with_gaps
 from vitreous.data.source import Axis, Source
 from vitreous.data.tables import read_csv, read_parquet, table_contents
 from vitreous.errors import InputError, check_choice
@@ -70,6 +70,24 @@ def read_spectra(
     count = x.shape[1]
     channels = ("intensity",) if count == 1 else tuple(f"channel {k + 1}" for k in range(count))
     return Source(name or path.name, x, y, (grid,), channels, classes, quantities, found.parts)
+
+
+def read_columns(path: str | PathLike[str], names: Sequence[str]) -> dict[str, NDArray[Any]]:
+    """What else a file knows of its spectra, by the columns' labels.
+
+    Args:
+        path: as for `read_spectra`.
+        names: of columns or arrays, as its `targets`; they may have gaps.
+
+    Returns:
+        Numbers `(n,)`, NaN where there is none, or words, empty where there is none.
+    """
+    path = Path(path)
+    try:
+        columns = _read(path, names, None).columns
+    except InputError as fault:
+        raise InputError(f"{path}: {fault}") from None
+    return {column.target.name if column.is_class else column.target.label: with_gaps(column) for column in columns}
 
 
 def _read(path: Path, words: Sequence[str], axis: str | None) -> Contents:

@@ -6,7 +6,7 @@ Chefer et al. 2021. The test takes units (cells of a grid, or tokens) away, or p
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Any
@@ -256,6 +256,11 @@ def faithfulness(predictor: Predictor, samples: ArrayLike, target: str | None = 
     """The mean trial of every map over several samples `(n, channels, *grid)`."""
     questions = [Question(predictor, sample, target) for sample in predictor.check(samples)]
     tried = [deletion_test(question, all_maps(question), seed) for seed, question in enumerate(questions)]
+    return overall(tried)
+
+
+def overall(tried: Iterable[Sequence[Trial]]) -> list[Trial]:
+    """The mean trial of every map over the trials of several samples."""
     return [_mean(same) for same in zip(*tried, strict=True)]
 
 

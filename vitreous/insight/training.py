@@ -1,6 +1,5 @@
 """How a training went: learning curves of several runs, and the confusion or parity of the first on its test part."""
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -10,8 +9,8 @@ from numpy.typing import NDArray
 
 from vitreous.insight.behaviour import confusion, draw_confusion, draw_parity
 from vitreous.insight.style import figure, save
+from vitreous.train.folder import read_log
 from vitreous.train.predictor import Prediction
-from vitreous.train.run import METRICS
 
 
 def training_figure(runs: Sequence[Path], answer: Prediction, truth: NDArray[Any], path: Path) -> None:
@@ -35,6 +34,5 @@ def training_figure(runs: Sequence[Path], answer: Prediction, truth: NDArray[Any
 
 
 def _curve(run: Path, name: str) -> tuple[list[int], list[float]]:
-    lines = [json.loads(line) for line in (run / METRICS).read_text().splitlines()]
-    points = [(line["step"], line["validation"][name]) for line in lines if "validation" in line]
+    points = [(line["step"], line["validation"][name]) for line in read_log(run) if "validation" in line]
     return [step for step, _ in points], [score for _, score in points]

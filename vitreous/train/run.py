@@ -207,21 +207,19 @@ def _finish(
         rows = getattr(parts, part)
         if not len(rows):
             continue
-        out = outputs(model, e.source.x, rows, scaling, accelerator, e.train.batch)
+        if part == "test":
+            assert e.source.y is not None
+            out, kept = collect(model, task, scaling, e.source.x, e.source.y, rows, accelerator, e.train.batch)
+            if accelerator.is_main_process:
+                write_answers(folder, kept)
+        else:
+            out = outputs(model, e.source.x, rows, scaling, accelerator, e.train.batch)
         y = task.encode(_labels(e.source, rows))
+        result[part] = task.metrics(out, y)
         if part == "validation" and isinstance(task, Regression):
             task = task.calibrated(out, y)
             if accelerator.is_main_process:
                 write_task(folder, task, scaling, e.source)
-        result[part] = task.metrics(out, y)
-        if part == "test" and isinstance(task, Regression) and task.bounds(0.9):
-            inside = (task.physical(out) - task.decode(y)).abs() <= task.half_width(out, 0.9)
-            result[part]["coverage90"] = float(inside.float().mean())
-        if part == "test":
-            assert e.source.y is not None
-            kept = collect(model, task, scaling, e.source.x, e.source.y, rows, out, accelerator, e.train.batch)
-            if accelerator.is_main_process:
-                write_answers(folder, kept)
     return result
 
 
@@ -274,13 +272,3 @@ def _write_experiment(folder: Path, e: Experiment, parts: Split, accelerator: Ac
         },
     }
     write_atomically(folder / EXPERIMENT, (json.dumps(about, indent=1) + "\n").encode())
-
-
-def read_experiment(folder: Path) -> dict[str, Any]:
-    """What `experiment.json` says; empty where there is none."""
-    path = folder / EXPERIMENT
-    try:
-        found: dict[str, Any] = json.loads(path.read_text()) if path.is_file() else {}
-    except ValueError:
-        raise InputError(f"{path}: is damaged") from None
-    return found

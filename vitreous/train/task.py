@@ -175,7 +175,10 @@ class Regression:
         return (self.point(out) - y).abs() * (y.new_tensor(self.scale) > _NOTHING)
 
     def metrics(self, out: Tensor, y: Tensor) -> dict[str, float]:
-        """MAE, RMSE, MAPE and R² of each target in its units, their means, and the RMSE in standard deviations."""
+        """MAE, RMSE, MAPE and R² of each target in its units, their means, and the RMSE in standard deviations.
+
+        A single sample has no R²; a calibrated task also tells how many truths its 90 % intervals hold.
+        """
         from torchmetrics.functional import (
             mean_absolute_error,
             mean_absolute_percentage_error,
@@ -189,14 +192,17 @@ class Regression:
             "mae": mean_absolute_error,
             "rmse": lambda a, b: mean_squared_error(a, b, squared=False),
             "mape": mean_absolute_percentage_error,
-            "r2": r2_score,
         }
+        if len(truth) > 1:
+            functions["r2"] = r2_score
         for name, function in functions.items():
             each = [float(function(value[:, i], truth[:, i])) for i in range(len(self.targets))]
             if len(each) > 1:
                 found |= {f"{name}/{t.name}": v for t, v in zip(self.targets, each, strict=True)}
             found[name] = float(np.mean(each))
         found["rmse_scaled"] = float((self.point(out) - y).square().mean().sqrt())
+        if self.bounds(0.9):
+            found["coverage90"] = float(((value - truth).abs() <= self.half_width(out, 0.9)).float().mean())
         return found
 
     def calibrated(self, out: Tensor, y: Tensor, most: int = 5000) -> "Regression":

@@ -44,7 +44,7 @@ def write_report(run: Run, path: Path) -> None:
             lacking.append(f"{fault}.")
         else:
             sections += [made] if made is not None else []
-    sections += [Section("What is missing", "\n\n".join(lacking))] if lacking else []
+    sections += [Section("What is missing", "\n\n".join(dict.fromkeys(lacking)))] if lacking else []
     sections.append(about.again(run))
     model = run.predictor.model
     kind = {"ViT": "A Vision Transformer", "CNN": "A residual CNN"}[type(model).__name__]

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from vitreous.data import PARTS
 from vitreous.insight import behaviour
 from vitreous.insight.report.page import Section, Table, percent
 from vitreous.insight.report.run import Run
@@ -28,8 +29,7 @@ _NAMES = {
 
 def headline(run: Run) -> list[tuple[str, str]]:
     """The few numbers that matter."""
-    part = next((part for part in ("test", "validation") if part in run.result), "")
-    scores = run.result.get(part, {})
+    part, scores = next(reversed(run.known_scores.items()), ("", {}))
     several = "mae" in scores and any(name.startswith("mae/") for name in scores)  # whose units may differ
     wanted = [name for name in ("accuracy", *_NAMES) if name in scores and not (several and name == "mae")]
     found = [(f"{_NAMES.get(name, name)}, {part}", _score(name, scores[name])) for name in wanted]
@@ -55,7 +55,7 @@ def data(run: Run) -> Section:
     )
     tables = []
     if run.experiment:
-        tables.append(Table(("part", "samples"), [(k, f"{v:,}") for k, v in run.experiment["samples"].items()]))
+        tables.append(Table(("part", "samples"), [(part, f"{run.experiment['samples'][part]:,}") for part in PARTS]))
     if isinstance(task, Regression):
         tables.append(Table(("quantity", "mean", "spread"), [_spread(task, i) for i in range(len(task.targets))]))
     else:
@@ -74,7 +74,7 @@ def _examples(run: Run) -> "list[tuple[str, Figure]]":
     else:
         captions = [task.classes[i] for i in truth]
     figure = behaviour.samples_figure(run.answers.samples[-_EXAMPLES:], captions, run.predictor.axes)
-    return [(f"{len(few)} of the test samples, with the truth", figure)]
+    return [(f"{len(few)} of the {run.noun}, with the truth", figure)]
 
 
 def _spread(task: Regression, i: int) -> tuple[str, str, str]:
@@ -92,7 +92,7 @@ def learning(run: Run) -> Section | None:
     """The learning curves."""
     if not any("validation" in line for line in run.log):
         return None
-    score = "rmse" if isinstance(run.predictor.task, Regression) else "accuracy"
+    score = run.score
     seen = [(line["step"], line["validation"][score]) for line in run.log if "validation" in line]
     best = (min if score == "rmse" else max)(seen, key=lambda point: point[1])
     text = f"The best validation {score}, {_score(score, best[1])}, was reached at step {best[0]:,} of {seen[-1][0]:,}."
@@ -102,11 +102,9 @@ def learning(run: Run) -> Section | None:
 
 def scores(run: Run) -> Section | None:
     """Every score that the run knows of itself."""
-    parts = [part for part in ("validation", "test") if part in run.result]
-    names = list(dict.fromkeys(name for part in parts for name in run.result[part]))
-    rows = [
-        (name, *(_score(name, run.result[p][name]) if name in run.result[p] else "" for p in parts)) for name in names
-    ]
+    parts = run.known_scores
+    names = dict.fromkeys(name for found in parts.values() for name in found)
+    rows = [(name, *(_score(name, found[name]) if name in found else "" for found in parts.values())) for name in names]
     return Section("All scores", tables=[Table(("score", *parts), rows)]) if parts else None
 
 
@@ -133,9 +131,9 @@ def _plain(value: Any) -> str:
 
 def again(run: Run) -> Section:
     """The commands that make the run and its report."""
-    name, command = shlex.quote(run.name), run.experiment.get("command", [])
-    lines = [f"{shlex.join(command)} --out {name}"] if command else []
-    lines.append(f"vitreous report {name} --out report.html")
+    command = run.experiment.get("command", [])
+    made = [[*command, "--out", run.name]] if command else []
+    report = ["vitreous", "report", run.name, *run.options, "--out", "report.html"]
     python = run.experiment and not command
     text = "The run was put together in Python; the settings above are all that decides it." if python else ""
-    return Section("Make it again", text, code="\n".join(lines))
+    return Section("Make it again", text, code="\n".join(map(shlex.join, [*made, report])))

@@ -6,7 +6,6 @@ import torch
 from vitreous.insight import behaviour
 from vitreous.insight.report.page import Section, Table, percent
 from vitreous.insight.report.run import COVERAGE, Run
-from vitreous.train.answers import Answers
 from vitreous.train.task import Regression
 
 _LEVELS = np.arange(1, 20) / 20  # of coverage that are tested
@@ -23,7 +22,7 @@ def confusion(run: Run) -> Section | None:
     assert answer.probabilities is not None
     matrix = behaviour.confusion(answer.probabilities.argmax(1), truth, len(answer.classes))
     wrong = int(matrix.sum() - np.trace(matrix))
-    text = f"{wrong:,} of {matrix.sum():,} test samples are wrong."
+    text = f"{wrong:,} of {matrix.sum():,} {run.noun} are wrong."
     mistakes = matrix - np.diag(np.diag(matrix))
     order = np.argsort(-mistakes, axis=None, kind="stable")[:_LISTED]
     pairs = [(i, j) for i, j in zip(*np.unravel_index(order, matrix.shape), strict=True) if mistakes[i, j]]
@@ -52,7 +51,7 @@ def parity(run: Run) -> Section | None:
         r2 = f"{1 - np.mean(error**2) / spread:.4f}" if spread else "–"
         bias, mean, rms = np.mean(error), np.abs(error).mean(), np.sqrt(np.mean(error**2))
         rows.append((target.label, f"{mean:.4g}", f"{rms:.4g}", f"{bias:+.3g}", r2))
-    table = Table(("quantity", "mean |error|", "RMSE", "bias", "R²"), rows, f"{len(truth):,} test samples")
+    table = Table(("quantity", "mean |error|", "RMSE", "bias", "R²"), rows, f"{len(truth):,} {run.noun}")
     return Section("Predicted against true", "", figures, [table])
 
 
@@ -64,12 +63,11 @@ def worst(run: Run) -> Section | None:
     truth = run.answers.y[places]
     if isinstance(task, Regression):
         assert answer.values is not None
-        which = task.errors(torch.from_numpy(run.answers.out[places]), task.encode(truth)).argmax(1).tolist()
         captions = [
             f"{task.targets[k].name}: {answer.values[i, k]:.4g}, true {true[k]:.4g} {task.targets[k].unit}".rstrip()
-            for i, k, true in zip(places, which, truth, strict=True)
+            for i, k, true in zip(places, run.furthest, truth, strict=False)
         ]
-        text = "The test samples with the largest errors, each with the quantity that is furthest off."
+        text = f"The {run.noun} with the largest errors, each with the quantity that is furthest off."
     else:
         assert answer.probabilities is not None
         labels, sure = answer.labels, answer.probabilities.max(1)
@@ -77,9 +75,13 @@ def worst(run: Run) -> Section | None:
             f"{labels[i]} ({percent(sure[i], 0)}), true {task.classes[true]}"
             for i, true in zip(places, truth, strict=True)
         ]
-        text = "The test samples whose true class was thought least likely, with what the model said and how surely."
+        wrong = sum(labels[i] != task.classes[true] for i, true in zip(places, truth, strict=True))
+        text = (
+            f"The {run.noun} whose true class was thought least likely, with what the model said and how surely; "
+            f"{wrong} of these {len(places)} are wrong."
+        )
     figure = behaviour.samples_figure(run.answers.samples[: len(places)], captions, run.predictor.axes)
-    return Section("The worst mistakes", text, [("The worst first, row by row", figure)])
+    return Section("The worst answers", text, [("The worst first, row by row", figure)])
 
 
 def calibration(run: Run) -> Section | None:
@@ -88,7 +90,7 @@ def calibration(run: Run) -> Section | None:
     if run.answers is None:
         return None
     if isinstance(task, Regression):
-        return _coverage(task, run.answers)
+        return _coverage(task, run)
     probabilities, truth = run.prediction.probabilities, run.answers.y
     assert probabilities is not None
     sure, right = probabilities.max(1).mean(), (probabilities.argmax(1) == truth).mean()
@@ -102,9 +104,10 @@ def calibration(run: Run) -> Section | None:
     return Section("Does it know when it is right?", text, [("How often it is right against how sure it is", figure)])
 
 
-def _coverage(task: Regression, answers: Answers) -> Section | None:
-    out = torch.from_numpy(answers.out).double()
-    error = (task.physical(out) - torch.from_numpy(answers.y)).abs()
+def _coverage(task: Regression, run: Run) -> Section | None:
+    assert run.answers is not None
+    out = torch.from_numpy(run.answers.out).double()
+    error = (task.physical(out) - torch.from_numpy(run.answers.y)).abs()
     levels = [level for level in _LEVELS.tolist() if task.bounds(level)]
     if not levels:
         return None
@@ -116,7 +119,7 @@ def _coverage(task: Regression, answers: Answers) -> Section | None:
         f"{task.calibrated_on:,} validation samples."
     )
     figure = behaviour.coverage_figure(np.array(levels), found, [target.label for target in task.targets])
-    return Section("Do the intervals hold?", text, [("Coverage found on the test part against coverage asked", figure)])
+    return Section("Do the intervals hold?", text, [(f"Coverage found on {run.about} against coverage asked", figure)])
 
 
 def against(run: Run) -> Section | None:
@@ -124,6 +127,7 @@ def against(run: Run) -> Section | None:
     if run.answers is None or not run.columns:
         return None
     answer, truth, figures = run.prediction, run.answers.y, []
+    text = "Errors against what else is known of the samples."
     if answer.probabilities is not None:
         errors = {"share wrong": answer.probabilities.argmax(1) != truth}
     else:
@@ -131,9 +135,12 @@ def against(run: Run) -> Section | None:
         both = zip(answer.targets, answer.values.T, truth.T, strict=True)
         errors = {f"|error| of {target.label}": np.abs(values - true) for target, values, true in both}
     for label, column in run.columns.items():
-        for name, error in errors.items():
-            figures.append((f"{name} against {label}", behaviour.error_figure(error, column, label, name)))
-    return Section("Where the errors come from", "Errors against what else is known of the samples.", figures)
+        known = column != "" if column.dtype.kind == "U" else np.isfinite(column)
+        text += "" if known.all() else f" {label} is not known of {(~known).sum():,} of {len(known):,}."
+        for name, error in errors.items() if known.any() else ():
+            figure = behaviour.error_figure(error[known], column[known], label, name)
+            figures.append((f"{name} against {label}", figure))
+    return Section("Where the errors come from", text, figures)
 
 
 def features(run: Run) -> Section | None:
@@ -145,11 +152,11 @@ def features(run: Run) -> Section | None:
     classes = () if isinstance(task, Regression) else task.classes
     features = run.answers.features
     text = (
-        f"{len(features):,} test samples by the {features.shape[1]} features that the model's head is given. PCA is "
+        f"{len(features):,} {run.noun} by the {features.shape[1]} features that the model's head is given. PCA is "
         "the flat view of the largest spread; t-SNE keeps neighbours, and distances between its groups mean nothing."
     )
     figures = []
     for method in behaviour.EMBEDDINGS:
         drawing = behaviour.embedding_figure(features, colour, f"true {label}", method, classes)
         figures.append((f"{method} of the features, coloured by {label}", drawing))
-    return Section("The test samples as the model sees them", text, figures)
+    return Section(f"The {run.noun} as the model sees them", text, figures)

@@ -3,30 +3,38 @@
 import numpy as np
 
 from vitreous.insight.attention import head_measures, heads_figure, maps_figure
-from vitreous.insight.attribution import faithfulness as tried
-from vitreous.insight.attribution import trials_figure, verdict
-from vitreous.insight.explain import explain
+from vitreous.insight.attribution import METHODS, overall, trials_figure, verdict
+from vitreous.insight.explain import explain_figure
 from vitreous.insight.positions import bias_figure, grid_verdict, position_similarity, similarity_figure
 from vitreous.insight.report.page import Section
 from vitreous.insight.report.run import Run
 from vitreous.nn.position import GridPosition
 from vitreous.nn.tokens import PatchTokenizer
 from vitreous.nn.vit import ViT
+from vitreous.train.task import Regression
 
-_EACH = 4  # samples of either kind on which maps are tested: it takes the model hundreds of times
+_LAYERS = 4  # of which the heads are drawn
 
 
 def explanations(run: Run) -> Section | None:
-    """A typical sample and the worst mistake, under every map."""
+    """A typical answer and the worst one, under every map."""
     if run.answers is None:
         return None
-    chosen = {"A typical sample": -1, "The worst mistake": 0}
-    found = {name: explain(run.predictor, run.answers.samples[place]) for name, place in chosen.items()}
-    figures = [(f"{name}: {told.text[0]}", told.figure) for name, told in found.items()]
+    figures, typical = [], run.typical[0]
+    for name, place in (("A typical answer", typical), ("The worst answer", 0)):
+        asked, maps, trials = run.tried[place]
+        figures.append((f"{name}: {asked.answer}", explain_figure(asked, maps, trials, asked.answer)))
     text = "The input under every map that the model allows, and what is left of the answer without the marked parts."
+    if isinstance(run.predictor.task, Regression) and len(run.predictor.task.targets) > 1:
+        text += " Of several quantities it is the one that is furthest off."
     if isinstance(run.predictor.model, ViT):
-        every = maps_figure(run.predictor, run.answers.samples[-1])
-        figures.append(("The typical sample once more: what each head of each layer attends to", every))
+        depth = run.predictor.model.config.depth
+        layers = np.unique(np.linspace(0, depth - 1, _LAYERS).round().astype(int)).tolist()
+        every = maps_figure(run.predictor, run.answers.samples[typical], layers)
+        of = "every layer" if len(layers) == depth else f"{len(layers)} of {depth} layers"
+        figures.append((f"The typical sample once more: what each head of {of} attends to", every))
+        lacking = [name for name in METHODS if name not in run.tried[typical].maps]
+        text += f" For want of a package there are no {', '.join(lacking)}." if lacking else ""
     else:
         text += " The run is a CNN: it has no attention, so there are attributions only."
     return Section("What an answer rests on", text, figures)
@@ -36,12 +44,10 @@ def faithfulness(run: Run) -> Section | None:
     """Which kind of map tells the truth about this model."""
     if run.answers is None:
         return None
-    samples = run.answers.samples
-    few = samples if len(samples) < 2 * _EACH else np.concatenate([samples[:_EACH], samples[-_EACH:]])
-    trials = tried(run.predictor, few)
+    trials = overall([tried.trials for tried in run.tried.values()])
     text = (
-        f"Over {len(few)} samples, the worst and typical ones, {verdict(trials)}. A map that tells the truth names "
-        "first what the answer rests on: taken away, the answer falls at once; alone, it is there at once."
+        f"Over {len(run.tried)} samples, the worst and the most typical, {verdict(trials)}. A map that tells the truth "
+        "names first what the answer rests on: taken away, the answer falls at once; alone, it is there at once."
     )
     return Section("Which map tells the truth?", text, [("Deletion and insertion curves", trials_figure(trials, " "))])
 
@@ -50,8 +56,10 @@ def heads(run: Run) -> Section | None:
     """How far and how broadly each head looks, layer by layer."""
     if run.answers is None or not isinstance(run.predictor.model, ViT):
         return None
-    measures = head_measures(run.predictor, run.answers.samples)
-    text = " ".join(f"The {measure.label} {measure.trend}." for measure in measures)
+    samples = run.answers.samples[run.answers.drawn]
+    measures = head_measures(run.predictor, samples)
+    text = f"Means over {len(samples)} of the {run.noun}, drawn evenly from all but the worst. "
+    text += " ".join(f"The {measure.label} {measure.trend}." for measure in measures)
     return Section("How far the heads look", text, [("A point a head, against depth", heads_figure(measures))])
 
 

@@ -7,12 +7,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 from importlib.resources import files
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+    from PIL.Image import Image
 
 _DPI = 160
+_LARGE = 200_000  # bytes from which on a figure is of photographs, and need not be exact
 _WIDE = 6.5  # inches from which on a figure is given the whole width, and scrolls on a telephone
 
 
@@ -101,14 +103,26 @@ def _paragraphs(text: str) -> str:
 
 
 def _figure(caption: str, figure: "Figure") -> str:
-    image = io.BytesIO()
-    # Lossless WebP keeps the edges of lines and letters, in two thirds of what PNG takes.
-    figure.savefig(image, format="webp", dpi=_DPI, pil_kwargs={"lossless": True, "method": 4})
-    width, height = (round(_DPI * inches) for inches in figure.get_size_inches())
+    from PIL.Image import open as open_image
+
+    drawn = io.BytesIO()
+    figure.savefig(drawn, format="png", dpi=_DPI, pil_kwargs={"compress_level": 1})
+    with open_image(drawn) as pixels:
+        width, height = pixels.size
+        # Lossless WebP keeps the edges of lines and letters, in two thirds of what PNG takes.
+        image = _webp(pixels, lossless=True, method=4)
+        if len(image) > _LARGE:
+            image = _webp(pixels, quality=80)
     wide = ' class="wide"' if figure.get_figwidth() > _WIDE else ""
-    source = f"data:image/webp;base64,{base64.b64encode(image.getvalue()).decode()}"
+    source = f"data:image/webp;base64,{base64.b64encode(image).decode()}"
     picture = f'<img src="{source}" width="{width}" height="{height}" alt="{escape(caption)}">'
     return f"<figure{wide}>{picture}<figcaption>{escape(caption)}</figcaption></figure>"
+
+
+def _webp(picture: "Image", **how: Any) -> bytes:
+    content = io.BytesIO()
+    picture.save(content, "webp", **how)
+    return content.getvalue()
 
 
 def _table(table: Table) -> str:
