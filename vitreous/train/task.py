@@ -16,6 +16,7 @@ from torch import Tensor
 
 from vitreous.data.source import Source, Target
 from vitreous.errors import InputError, check_choice
+from vitreous.prediction import half_widths
 
 
 @dataclass(frozen=True)
@@ -210,21 +211,8 @@ class Regression:
         return bool(self.scores) and np.ceil((len(self.scores[0]) + 1) * coverage) <= len(self.scores[0])
 
     def half_width(self, out: Tensor, coverage: float) -> Tensor:
-        """Half the width of the interval that covers the truth with the given probability, `(n, K)`, in units.
-
-        Split conformal: the ⌈(n + 1) · coverage⌉-th smallest score times the value's uncertainty.
-        """
-        if not 0 < coverage < 1:
-            raise InputError(f"coverage: found {coverage}, expected a probability between 0 and 1")
-        if not self.scores:
-            raise InputError("intervals need a run that was calibrated on a validation part")
-        count = len(self.scores[0])
-        rank = int(np.ceil((count + 1) * coverage))
-        if rank > count:
-            most = count / (count + 1)
-            raise InputError(f"coverage: {count} validation samples bound {most:.3g} at most, not {coverage:g}")
-        quantile = out.new_tensor([column[rank - 1] for column in self.scores])
-        return self.uncertainty(out) * quantile
+        """Half the width of the interval that covers the truth with the given probability, `(n, K)`, in units."""
+        return self.uncertainty(out) * out.new_tensor(half_widths(self.scores, coverage))
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON."""
@@ -263,7 +251,7 @@ class Mixture(Regression):
         """Middles and log-widths `(n, H, K)`, standardised, and log-weights `(n, H)`."""
         each = self.hypotheses * len(self.targets)
         middles, widths, weights = out.split([each, each, self.hypotheses], dim=1)
-        shape = (len(out), self.hypotheses, len(self.targets))
+        shape = (out.shape[0], self.hypotheses, len(self.targets))
         return middles.reshape(shape), widths.reshape(shape).clamp(-7, 3), weights.log_softmax(1)
 
     def loss(self, out: Tensor, y: Tensor) -> Tensor:
@@ -280,8 +268,8 @@ class Mixture(Regression):
         return self._best(out, self.parts(out)[1]).exp() * 2**0.5
 
     def _best(self, out: Tensor, values: Tensor) -> Tensor:
-        best = self.parts(out)[2].argmax(1)
-        return values[torch.arange(len(out), device=out.device), best]
+        best = self.parts(out)[2].argmax(1)  # (n,)
+        return values.gather(1, best[:, None, None].expand(-1, 1, values.shape[2])).squeeze(1)
 
     def start(self, y: NDArray[Any]) -> Tensor:
         """Outputs to begin with, `(outputs,)`: hypotheses far apart among the given targets."""
