@@ -341,6 +341,10 @@ def main(args: Sequence[str] | None = None) -> None:
         _parse(args)()
     except InputError as fault:
         _stop(str(fault))
+    except ModuleNotFoundError as fault:
+        if fault.name != "torch":
+            raise
+        _stop("this needs torch, which is not installed; vitreous predict MODEL.onnx does without it")
     except KeyboardInterrupt as stop:
         if str(stop):
             print(f"vitreous: {stop}", file=sys.stderr)

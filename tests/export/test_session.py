@@ -11,12 +11,10 @@ import pytest
 from PIL import Image
 
 import vitreous as vt
-from tests.insight.predictors import predictor
 from tests.test_cli import fails
 from vitreous.cli import main
 from vitreous.data import digits
 from vitreous.errors import InputError
-from vitreous.export.onnx_file import to_onnx
 from vitreous.export.session import ABOUT, load_onnx, open_onnx
 
 WITHOUT_TORCH = """
@@ -25,7 +23,7 @@ import sys
 class NoTorch:
     def find_spec(self, name, path=None, target=None):
         if name.partition(".")[0] == "torch":
-            raise ModuleNotFoundError("No module named 'torch'")
+            raise ModuleNotFoundError("No module named 'torch'", name=name)
 
 sys.meta_path.insert(0, NoTorch())
 from vitreous.cli import main
@@ -34,8 +32,13 @@ assert "torch" not in sys.modules
 """
 
 
+def start_without_torch(*words: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", WITHOUT_TORCH, *words]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
 def without_torch(*words: str) -> str:
-    done = subprocess.run([sys.executable, "-c", WITHOUT_TORCH, *words], capture_output=True, text=True, check=False)
+    done = start_without_torch(*words)
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
     return done.stdout
@@ -73,6 +76,13 @@ def test_classes_of_images(
     words = [*(str(tmp_path / f"{i}.png") for i in range(3)), "--format", "json"]
     main(["predict", str(pictures / "vit"), *words])
     same(without_torch("predict", str(digits_onnx), *words), capsys.readouterr().out)
+
+
+def test_a_run_without_torch_is_told_in_one_line(regression: Path) -> None:
+    done = start_without_torch("predict", str(regression / "run"), str(regression / "spectra.csv"))
+    assert done.returncode == 2
+    assert done.stderr.startswith("vitreous: error: this needs torch, which is not installed")
+    assert done.stderr.count("\n") == 1
 
 
 def test_it_is_loaded_as_a_run_is(regression: Path, model: Path) -> None:
@@ -123,15 +133,15 @@ def test_files_that_do_not_fit_are_told_in_one_line(
     assert "no such file" in fails(capsys, "predict", str(tmp_path / "none.onnx"), str(short))
     for content in (b"", b"no model", model.read_bytes()[:2000]):
         bad.write_bytes(content)
-        assert "bad.onnx: not an ONNX model, or damaged" in fails(capsys, "predict", str(bad), str(short))
+        assert "bad.onnx: cannot be read as an ONNX model (" in fails(capsys, "predict", str(bad), str(short))
     (tmp_path / "model.pt2").write_bytes(b"PK")
     assert "neither a run folder nor a file of these: .onnx" in fails(
         capsys, "predict", str(tmp_path / "model.pt2"), str(short)
     )
 
 
-def test_the_model_of_another_maker_is_told_in_one_line() -> None:
-    found = onnx.load_model_from_string(to_onnx(predictor("spectrum")))
+def test_the_model_of_another_maker_is_told_in_one_line(model: Path) -> None:
+    found = onnx.load(model)
     (note,) = found.metadata_props
     about = json.loads(note.value)
     for text, message in (

@@ -17,10 +17,8 @@ from vitreous.nn.config import ViTConfig
 from vitreous.train.predictor import Predictor
 
 _MOST = 2**31 - 2**20  # bytes: protobuf's limit, less what the graph itself takes
-_OPSET = 23  # the first with attention as one operator
-_OPSET_MASKED = (
-    20  # onnxruntime's attention wants a mask of keys for every query; before, it was a product and a softmax
-)
+_OPSET = 20
+_OPSET_FUSED = 23  # the first with attention as one operator, whose masks onnxruntime takes only with a row a query
 _SCOPES = "pkg.torch.onnx.name_scopes"
 
 
@@ -32,11 +30,11 @@ def to_onnx(predictor: Predictor) -> bytes:
     if size > _MOST:
         raise InputError(f"export: the weights take {size / 1e9:.1f} GB, but one ONNX file holds 2; use --format torch")
     config = predictor.model.config
-    masked = isinstance(config, ViTConfig) and config.tokens in ("peaks", "lines")
+    fused = isinstance(config, ViTConfig) and config.tokens in ("patch", "set")  # the others have masks
     with torch.no_grad(), quiet():
         found = torch.onnx.export(
             program(predictor), input_names=["x"], output_names=list(names(predictor.task)), dynamo=True,
-            external_data=False, verbose=False, opset_version=_OPSET_MASKED if masked else _OPSET,
+            external_data=False, verbose=False, opset_version=_OPSET_FUSED if fused else _OPSET,
             custom_translation_table={torch.ops.aten.median.dim: _median},
         )  # fmt: skip
     assert found is not None

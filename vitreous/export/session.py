@@ -74,7 +74,7 @@ def open_onnx(model: str | bytes, threads: int = 0) -> OnnxPredictor:
     try:
         session = runtime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
     except Exception as fault:  # on damaged bytes onnxruntime raises one of a dozen kinds
-        raise InputError(f"not an ONNX model, or damaged ({_first_line(fault)})") from None
+        raise InputError(f"cannot be read as an ONNX model ({_first_line(fault)})") from None
     text = session.get_modelmeta().custom_metadata_map.get(ABOUT)
     if text is None:
         raise InputError("an ONNX model, but none that vitreous has exported")
