@@ -30,7 +30,7 @@ from vitreous.export.int8 import CALIBRATION, to_int8
 from vitreous.export.onnx_file import to_onnx
 from vitreous.export.session import open_onnx
 from vitreous.nn import ViTConfig
-from vitreous.train.answers import outputs
+from vitreous.train.answers import evenly, outputs
 from vitreous.train.predictor import Predictor, load
 from vitreous.zoo.layouts import to_timm
 
@@ -99,7 +99,7 @@ def main(
     predictor, source = load(run), labelled(data, target)
     train, test = (rows_of(run, predictor, source, part) for part in ("train", "test"))
     samples = predictor.on_axis(source)
-    x, shown = predictor.check(samples[test]), samples[train[:CALIBRATION]]
+    x, shown = predictor.check(samples[test]), samples[train[evenly(len(train), CALIBRATION)]]
     assert source.y is not None
     truth = predictor.task.encode(source.y[test])
     exported = to_onnx(predictor)

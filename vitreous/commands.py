@@ -26,7 +26,7 @@ from vitreous.insight.style import check_format, save
 from vitreous.insight.sweep import effects_figure
 from vitreous.nn.vit import ViT
 from vitreous.predict import inputs
-from vitreous.train.answers import collect, read_answers
+from vitreous.train.answers import collect, evenly, read_answers
 from vitreous.train.predictor import Predictor, load
 from vitreous.train.recipes import RECIPES
 from vitreous.train.recipes.own import own
@@ -166,10 +166,12 @@ def export(run: Path, out: Path, form: str, int8: bool, data: str | None, target
         made = make(predictor, form, samples)
     else:
         source = _of_run(run, data, targets)
-        train_rows, rows = (rows_of(run, predictor, source, part) for part in ("train", "test"))
-        x = predictor.on_axis(source)
+        shown, rows = (rows_of(run, predictor, source, part) for part in ("train", "test"))
+        if not len(rows):
+            raise InputError(f"int8: {source.name} has no test part on which its loss could be measured")
+        x, shown = predictor.on_axis(source), shown[evenly(len(shown), CALIBRATION)]
         made = make(predictor, form, samples)
-        made = make_int8(made, predictor, samples, predictor.check(x[train_rows[:CALIBRATION]]))
+        made = make_int8(made, predictor, samples, predictor.check(x[shown]))
         _print_loss(predictor, made, predictor.check(x[rows]), source, rows)
     apart = " and ".join(f"{value:.1e} at batch {size}" for size, value in made.parity.items())
     write_atomically(out, made.content)
@@ -197,7 +199,7 @@ def _options(words: Sequence[str]) -> dict[str, list[str]]:
     for word in words:
         if word.startswith("--"):
             found[word.removeprefix("--")] = []
-        else:
+        elif found:
             found[next(reversed(found))].append(word)
     return found
 

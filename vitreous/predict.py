@@ -29,14 +29,13 @@ def load(path: str | PathLike[str], device: str = "cpu") -> AnyPredictor:
         device: where a run or a `.safetensors` file computes, e.g. `cuda`; an `.onnx` file does on the CPU.
     """
     path = Path(path)
-    kind = path.suffix.lower()
-    if path.is_dir() or kind not in _FILES:
+    if path.is_dir() or path.suffix not in _FILES:
         if path.is_file():
             raise InputError(f"{path}: is neither a run folder nor a file of these: {', '.join(_FILES)}")
         return _run(path, device)
     if not path.is_file():
         raise InputError(f"{path}: no such file")
-    return _FILES[kind](path, device)
+    return _FILES[path.suffix](path, device)
 
 
 def _run(path: Path, device: str) -> AnyPredictor:

@@ -100,6 +100,19 @@ def test_a_disk_that_does_not_take_it_leaves_what_was_there(
     assert [path.name for path in tmp_path.iterdir()] == ["model.safetensors"]
 
 
+def test_a_full_temporary_folder_is_told_in_one_line(
+    regression: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: Any) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(Path, "write_bytes", full)
+    told = fails(
+        capsys, "export", str(regression / "run"), "--format", "torch", "--out", str(tmp_path / "model.safetensors")
+    )
+    assert "cannot be written (No space left on device)" in told
+
+
 @pytest.mark.parametrize("package", ["onnx", "onnxruntime", "onnxscript"])
 def test_without_the_extra_one_line_says_how_to_get_it(
     package: str, regression: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch

@@ -6,14 +6,13 @@ Weights have a scale for each channel, symmetric about zero. What this costs in 
 the head are left alone, is in docs/export.md.
 """
 
-import tempfile
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from vitreous.atomic import scratch_folder
 from vitreous.data.extras import load_extra
 from vitreous.export.onnx_file import tell
 from vitreous.export.quiet import quiet
@@ -38,8 +37,8 @@ def to_int8(content: bytes, predictor: Predictor, samples: NDArray[Any]) -> byte
     model = onnx.load_model_from_string(content)
     inner = [node.name for node in model.graph.node if node.name.startswith(_INNER)]
     shared = {"per_channel": True, "weight_type": quantization.QuantType.QInt8, "nodes_to_quantize": inner}
-    with quiet(), tempfile.TemporaryDirectory() as folder:
-        made = Path(folder) / "int8.onnx"
+    with quiet(), scratch_folder() as folder:
+        made = folder / "int8.onnx"
         if isinstance(predictor.model, CNN):
             reader = _reader(quantization.CalibrationDataReader, samples)
             quantization.quantize_static(model, made, reader, activation_type=quantization.QuantType.QUInt8, **shared)

@@ -1,6 +1,5 @@
 """From a predictor to the content of a file, compared with the predictor before it is written."""
 
-import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,6 +7,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from vitreous.atomic import scratch_folder
 from vitreous.errors import InputError, check_choice
 from vitreous.export.int8 import to_int8
 from vitreous.export.one_file import load_file, to_file
@@ -63,8 +63,8 @@ def make_int8(made: Exported, predictor: Predictor, samples: NDArray[Any], train
 
 
 def _read_file(content: bytes) -> Predictor:
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "model.safetensors"
+    with scratch_folder() as folder:
+        path = folder / "model.safetensors"
         path.write_bytes(content)
         return load_file(path)
 

@@ -94,13 +94,13 @@ def collect(
     """The answers to rows of `x` and their labels `y`; `out` where the outputs are known already."""
     if out is None:
         out = outputs(model, x, rows, scaling, accelerator, batch)
-    kept = _evenly(len(rows), max(1, _VALUES // out.shape[1]))
+    kept = evenly(len(rows), max(1, _VALUES // out.shape[1]))
     rows, out = rows[kept], out[kept]
     truth = np.asarray(y[rows])
     worst = task.misfit(out, task.encode(truth)).argsort(descending=True).numpy()
     most = max(_TYPICAL, min(_WORST, _BYTES // max(1, x[:1].nbytes) - _TYPICAL))
-    shown = np.concatenate([worst[:most], worst[most:][_evenly(len(worst) - most, _TYPICAL)]])
-    mapped = _evenly(len(rows), _MAPPED)
+    shown = np.concatenate([worst[:most], worst[most:][evenly(len(worst) - most, _TYPICAL)]])
+    mapped = evenly(len(rows), _MAPPED)
     bare = copy.deepcopy(model)
     bare.head = nn.Identity()
     features = outputs(bare, x, rows[mapped], scaling, accelerator, batch)
@@ -109,7 +109,7 @@ def collect(
     )
 
 
-def _evenly(count: int, most: int) -> NDArray[np.intp]:
+def evenly(count: int, most: int) -> NDArray[np.intp]:
     """Up to `most` of so many places, evenly spread."""
     return np.unique(np.linspace(0, count - 1, min(most, max(0, count))).round().astype(np.intp))
 
