@@ -9,11 +9,16 @@ import numpy as np
 import onnx
 import pytest
 
+from tests.insight.predictors import QUANTITIES
 from tests.test_cli import fails
 from vitreous.cli import main
-from vitreous.data import digits
-from vitreous.export.session import load_onnx
-from vitreous.train import load
+from vitreous.data import Axis, digits
+from vitreous.data.scale import Scaling
+from vitreous.export.int8 import to_int8
+from vitreous.export.onnx_file import to_onnx
+from vitreous.export.session import load_onnx, open_onnx
+from vitreous.nn import ViTConfig, build
+from vitreous.train import Predictor, load
 
 PRODUCTS = {"vit": "MatMulInteger", "cnn": "QuantizeLinear"}
 
@@ -59,6 +64,15 @@ def test_the_first_layer_and_the_head_stay_in_float32(small: dict[str, tuple[Pat
     assert len(eight) == 2 * 4
     assert all(name.startswith("model.blocks.") for name in eight)
     assert path.stat().st_size < digits_onnx.stat().st_size
+
+
+@pytest.mark.parametrize("score", ["general", "location"])
+def test_scores_with_weights_of_their_own_stay_as_they_are(score: str) -> None:
+    config, task = ViTConfig(input=(1, 20), patch=(5,), dim=8, depth=1, heads=2, score=score, out=2), QUANTITIES
+    run = Predictor(build(config), task, Scaling(), [Axis()], ["c"])
+    x = np.random.default_rng(0).normal(size=(4, 1, 20)).astype(np.float32)
+    found = open_onnx(to_int8(to_onnx(run), run, x)).outputs(x)
+    np.testing.assert_allclose(found, run.outputs(x), atol=0.05)
 
 
 def test_quantities_are_measured_too(regression: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -22,7 +22,6 @@ from vitreous.train.predictor import Predictor
 CALIBRATION = 256
 """Samples that show a CNN its ranges."""
 _BATCH = 32
-_INNER = ("model.blocks.", "model.stages.")  # parts of a ViT and of a CNN
 
 
 def to_int8(content: bytes, predictor: Predictor, samples: NDArray[Any]) -> bytes:
@@ -35,19 +34,31 @@ def to_int8(content: bytes, predictor: Predictor, samples: NDArray[Any]) -> byte
     """
     onnx, quantization = load_extra("onnx", "export"), load_extra("onnxruntime.quantization", "export")
     model = onnx.load_model_from_string(content)
-    inner = [node.name for node in model.graph.node if node.name.startswith(_INNER)]
-    shared = {"per_channel": True, "weight_type": quantization.QuantType.QInt8, "nodes_to_quantize": inner}
+    shared = {"per_channel": True, "weight_type": quantization.QuantType.QInt8}
     with quiet(), scratch_folder() as folder:
         made = folder / "int8.onnx"
         if isinstance(predictor.model, CNN):
             reader = _reader(quantization.CalibrationDataReader, samples)
-            quantization.quantize_static(model, made, reader, activation_type=quantization.QuantType.QUInt8, **shared)
+            inner = [node.name for node in model.graph.node if node.name.startswith("model.stages.")]
+            shared |= {"activation_type": quantization.QuantType.QUInt8, "nodes_to_quantize": inner}
+            quantization.quantize_static(model, made, reader, **shared)
         else:
-            quantization.quantize_dynamic(model, made, op_types_to_quantize=["MatMul"], **shared)
+            shared |= {"op_types_to_quantize": ["MatMul"], "nodes_to_quantize": _linear(model)}
+            quantization.quantize_dynamic(model, made, **shared)
         model = onnx.load(made)
     tell(model, predictor, "int8")
     found: bytes = model.SerializeToString()
     return found
+
+
+def _linear(model: Any) -> list[str]:
+    """The linear layers inside the blocks; scores with weights of their own have one matrix a head, not one."""
+    matrices = {weight.name for weight in model.graph.initializer if len(weight.dims) == 2}
+    return [
+        node.name
+        for node in model.graph.node
+        if node.op_type == "MatMul" and node.name.startswith("model.blocks.") and node.input[1] in matrices
+    ]
 
 
 def _reader(base: Any, samples: NDArray[Any]) -> Any:

@@ -50,11 +50,13 @@ class OnnxPredictor(AnyPredictor):
 
     def _compute(self, x: ArrayLike, names: Sequence[str]) -> list[NDArray[Any]]:
         """Some of the graph's outputs `(n, K)`."""
-        samples = self.check(x)
-        parts = [
-            self.session.run(names, {"x": samples[start : start + _BATCH].astype(np.float32)})
-            for start in range(0, max(1, len(samples)), _BATCH)
-        ]
+        samples, parts = self.check(x), []
+        for start in range(0, max(1, len(samples)), _BATCH):
+            batch = samples[start : start + _BATCH].astype(np.float32)
+            try:
+                parts.append(self.session.run(names, {"x": batch}))
+            except Exception as fault:  # onnxruntime raises one of a dozen kinds
+                raise InputError(f"the model fails on samples {start} and on ({_first_line(fault)})") from None
         return [np.concatenate(part) for part in zip(*parts, strict=True)]
 
 
