@@ -14,10 +14,18 @@ if TYPE_CHECKING:
     from vitreous import data, estimators, nn, train, zoo
     from vitreous.estimators import ViTClassifier, ViTRegressor
     from vitreous.nn import ViT, ViTConfig, record
-    from vitreous.train import load
+    from vitreous.predict import load
     from vitreous.zoo import create_model, list_models, load_model, load_weights, save_model, save_weights
 
 __version__ = "0.1.0"
+
+_ROOMS = ("data", "estimators", "nn", "train", "zoo")
+_HOMES = {  # where each name lives
+    **dict.fromkeys(("ViT", "ViTConfig", "record"), "nn"),
+    **dict.fromkeys(("create_model", "list_models", "load_model", "load_weights", "save_model", "save_weights"), "zoo"),
+    **dict.fromkeys(("ViTClassifier", "ViTRegressor"), "estimators"),
+    "load": "predict",
+}
 
 __all__ = [
     "InputError",
@@ -40,17 +48,13 @@ __all__ = [
     "zoo",
 ]
 
-_ROOMS = ("nn", "zoo", "data", "train", "estimators")
-
 
 def __getattr__(name: str) -> Any:
-    """Load a room on first use, so that the command line answers `--help` without loading torch."""
+    """Load a room on first use, so that the command line answers `--help`, and an ONNX model files, without torch."""
     if name in _ROOMS:
         return import_module(f"vitreous.{name}")
-    if name in __all__:
-        for room in map(import_module, (f"vitreous.{room}" for room in _ROOMS)):
-            if hasattr(room, name):
-                return getattr(room, name)
+    if name in _HOMES:
+        return getattr(import_module(f"vitreous.{_HOMES[name]}"), name)
     raise AttributeError(f"module 'vitreous' has no attribute {name!r}")
 
 

@@ -1,6 +1,9 @@
-"""Files that are written whole or not at all."""
+"""Files that are written whole or not at all, and a folder for those on the way."""
 
 import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from vitreous.errors import InputError
@@ -19,3 +22,13 @@ def write_atomically(path: Path, content: bytes) -> None:
         raise InputError(f"{path}: cannot be written ({fault.strerror})") from None
     finally:
         beside.unlink(missing_ok=True)
+
+
+@contextmanager
+def scratch_folder() -> Iterator[Path]:
+    """A folder that is gone afterwards."""
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            yield Path(folder)
+    except OSError as fault:
+        raise InputError(f"{tempfile.gettempdir()}: cannot be written ({fault.strerror})") from None

@@ -165,7 +165,7 @@ def predict(
     A run of a powder recipe takes measured patterns of any usual format and wavelength, one a file.
 
     Args:
-        run: folder of the run.
+        run: folder of the run, or a file that vitreous export has made of it.
         files: spectra (every row is predicted), images or powder patterns.
         interval: coverage of an interval around each value, e.g. 0.9.
         anode: for powder patterns: of the X-ray tube, e.g. Cu, in place of what the files say.
@@ -173,10 +173,11 @@ def predict(
         format: csv or json.
         out: write here instead of printing.
     """
-    from vitreous import commands
     from vitreous.atomic import write_atomically
+    from vitreous.predict import as_text
+    from vitreous.predict import predict as predict_files
 
-    text = commands.as_text(commands.predict(run, files, interval, anode, wavelength), format)
+    text = as_text(predict_files(run, files, interval, anode, wavelength), format)
     if out is None:
         print(text, end="")
     else:
@@ -291,6 +292,32 @@ def report(
     print(f"The report is in {commands.report(run, out, data, target, part, against)}")
 
 
+def export(
+    run: Annotated[Path, Positional, arg(metavar="RUN")],
+    out: Path,
+    *,
+    format: Literal["onnx", "torch"] = "onnx",
+    int8: bool = False,
+    data: str | None = None,
+    target: tuple[str, ...] = (),
+) -> None:
+    """Write a run's model to one file that vitreous predict takes in its place; ONNX does without torch.
+
+    The file takes raw samples and gives physical quantities, as the run does; how far the two are apart is printed.
+
+    Args:
+        run: folder of the run.
+        out: the file: .onnx, or .safetensors for --format torch.
+        format: onnx, for onnxruntime anywhere, or torch: weights, model and task in one file.
+        int8: eight-bit weights and products in the ONNX file, faster on a CPU; what it costs is measured and printed.
+        data: for --int8: labelled data to measure on; those that the run was trained on if not given.
+        target: for --int8: the label columns of these data, as in train.
+    """
+    from vitreous import commands
+
+    commands.export(run, out, format, int8, data, target)
+
+
 def demo(out: Path | None = None) -> None:
     """Train a transformer and a CNN on handwritten digits in about a minute, compare them, and draw how it went.
 
@@ -321,6 +348,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "explain": explain,
     "compare": compare,
     "report": report,
+    "export": export,
     "sweep": sweep,
     "models": models,
     "summary": summary,
@@ -349,6 +377,10 @@ def main(args: Sequence[str] | None = None) -> None:
         _parse(args)()
     except InputError as fault:
         _stop(str(fault))
+    except ModuleNotFoundError as fault:
+        if fault.name != "torch":
+            raise
+        _stop("this needs torch, which is not installed; vitreous predict MODEL.onnx does without it")
     except KeyboardInterrupt as stop:
         if str(stop):
             print(f"vitreous: {stop}", file=sys.stderr)

@@ -1,33 +1,33 @@
-"""What the commands train, eval, predict, compare, sweep, report and explain do, apart from their flags."""
+"""What the commands train, eval, compare, sweep, report, export and explain do, apart from their flags."""
 
-import csv
 import inspect
-import io
-import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from rich.table import Table
 
-from vitreous.data import BUILTIN, Source, read, read_columns, read_image_files, split
+from vitreous.atomic import write_atomically
+from vitreous.data import BUILTIN, Source, read, read_columns, split
 from vitreous.data.source import PARTS
 from vitreous.errors import InputError, check_choice
+from vitreous.export.int8 import CALIBRATION
+from vitreous.export.make import Exported, check_file, make, make_int8
+from vitreous.export.parity import examples
 from vitreous.insight.explain import explain as explain_sample
 from vitreous.insight.explain import explain_heads
 from vitreous.insight.report import Run, read_run, write_report
 from vitreous.insight.style import check_format, save
 from vitreous.insight.sweep import effects_figure
 from vitreous.nn.vit import ViT
-from vitreous.powder.files import read_pattern, to_grid
-from vitreous.sim.source import Q_AXIS
-from vitreous.train.answers import collect
+from vitreous.predict import inputs
+from vitreous.train.answers import collect, evenly, read_answers
 from vitreous.train.folder import read_experiment, read_result
-from vitreous.train.predictor import Prediction, Predictor, load
+from vitreous.train.predictor import Predictor, load
 from vitreous.train.recipes import RECIPES
 from vitreous.train.recipes.own import own
 from vitreous.train.run import Experiment, adjusted, train
@@ -79,9 +79,7 @@ def print_results(runs: Sequence[Path]) -> None:
     results = {str(run): read_result(run) for run in runs}
     part = {run: "test" if "test" in result else "validation" for run, result in results.items()}
     scores = list(dict.fromkeys(name for run, result in results.items() for name in result.get(part[run], {})))
-    scores = [name for name in scores if name not in ("loss", "rmse_scaled")]
-    if any("/" in name for name in scores):  # of several targets: all of their scores would not fit on a screen
-        scores = [name for name in scores if name.startswith("mae/") or name in ("r2", "coverage90")]
+    scores = _worth_showing(scores)
     table = Table(title=f"Scores on the {' or '.join(dict.fromkeys(part.values()))} part")
     forms = {"parameters": ",", "steps": ",", "seconds": ".0f"} | dict.fromkeys(scores, ".4g")
     for heading in ("run", *forms):
@@ -90,6 +88,14 @@ def print_results(runs: Sequence[Path]) -> None:
         known = result | result.get(part[run], {})
         table.add_row(run, *(f"{known[name]:{form}}" if name in known else "" for name, form in forms.items()))
     console().print(table)
+
+
+def _worth_showing(scores: Iterable[str]) -> list[str]:
+    """Of several targets all scores would not fit on a screen."""
+    names = [name for name in scores if name not in ("loss", "rmse_scaled")]
+    if not any("/" in name for name in names):
+        return names
+    return [name for name in names if name.startswith("mae/") or name in ("r2", "coverage90")]
 
 
 def run_sweep(made: Experiment, folder: Path, space: dict[str, Sequence[int]], device: str) -> None:
@@ -111,7 +117,7 @@ def evaluate(run: Path, data: str, targets: Sequence[str], part: str) -> dict[st
     """Scores of a run on labelled data: on one part of them, or on all."""
     predictor = load(run)
     source = read(data, targets)
-    rows = _rows(run, predictor, source, part)
+    rows = rows_of(run, predictor, source, part)
     samples = predictor.check(predictor.on_axis(source)[rows])
     assert source.y is not None
     return predictor.score(samples, source.y[rows])
@@ -138,7 +144,7 @@ def _on_data(told: Run, run: Path, data: str, targets: Sequence[str], part: str,
     if against and not Path(data).is_file():
         raise InputError(f"against: is a column of a file of spectra; {data} has none")
     columns = read_columns(data, against) if against else {}
-    rows = _rows(run, predictor, source, part)
+    rows = rows_of(run, predictor, source, part)
     x = predictor.on_axis(source)
     predictor.check(x[rows[:1]])
     assert source.y is not None
@@ -159,12 +165,79 @@ def _labelled(data: str, targets: Sequence[str], made: Mapping[str, Any]) -> Sou
     """A recipe's data, of the crystal system that the run was made for, or data of one's own."""
     if data not in RECIPES:
         return read(data, targets)
-    words = made.get("command", ())
-    system = dict(pairwise(words)).get("--system")
-    return experiment(data, targets, None, {}, system if _has_system(data) else None).source
+    system = _options(made.get("command", ())).get("system", ())
+    return experiment(data, targets, None, {}, *system if _has_system(data) else ()).source
 
 
-def _rows(run: Path, predictor: Predictor, source: Source, part: str) -> NDArray[np.intp]:
+def export(run: Path, out: Path, form: str, int8: bool, data: str | None, targets: Sequence[str]) -> None:
+    """Write a run's model to one file that needs less to answer; print how far it is from the run."""
+    check_file(out, form)
+    if int8 and form != "onnx":
+        raise InputError(f"int8: is for --format onnx, found {form}")
+    if not int8 and (data is not None or targets):
+        raise InputError("data, target: the labelled data on which the loss of --int8 is measured; leave them out here")
+    predictor = load(run)
+    samples = examples(predictor, read_answers(run))
+    if not int8:
+        made = make(predictor, form, samples)
+    else:
+        source = _of_run(run, data, targets)
+        shown, rows = (rows_of(run, predictor, source, part) for part in ("train", "test"))
+        if not len(rows):
+            raise InputError(f"int8: {source.name} has no test part on which its loss could be measured")
+        x, shown = predictor.on_axis(source), shown[evenly(len(shown), CALIBRATION)]
+        made = make(predictor, form, samples)
+        made = make_int8(made, predictor, samples, predictor.check(x[shown]))
+        _print_loss(predictor, made, predictor.check(x[rows]), source, rows)
+    apart = " and ".join(f"{value:.1e} at batch {size}" for size, value in made.parity.items())
+    write_atomically(out, made.content)
+    console().print(f"Largest difference from the run: {apart}", highlight=False)
+    console().print(f"{len(made.content) / 1e6:.2f} MB; the model is in {out}", highlight=False)
+
+
+def _of_run(run: Path, data: str | None, targets: Sequence[str]) -> Source:
+    """The named data, or those that a run says it was trained on."""
+    if data is not None:
+        return _labelled(data, targets, read_experiment(run))
+    words = read_experiment(run).get("command") or []
+    if len(words) < 3:
+        raise InputError(f"int8: {run} does not say what it was trained on; name labelled data with --data")
+    options = _options(words[3:])
+    try:
+        return experiment(words[2], options.get("target", ()), None, {}, *options.get("system", ())).source
+    except InputError as fault:
+        raise InputError(f"int8: its loss cannot be measured ({fault}); name labelled data with --data") from None
+
+
+def _options(words: Sequence[str]) -> dict[str, list[str]]:
+    """The words after each flag of a command."""
+    found: dict[str, list[str]] = {}
+    for word in words:
+        if word.startswith("--"):
+            found[word.removeprefix("--")] = []
+        elif found:
+            found[next(reversed(found))].append(word)
+    return found
+
+
+def _print_loss(predictor: Predictor, made: Exported, x: NDArray[Any], source: Source, rows: NDArray[np.intp]) -> None:
+    """One table of a run's scores and of those that int8 leaves."""
+    assert source.y is not None
+    truth = predictor.task.encode(source.y[rows])
+    both = [
+        predictor.task.metrics(out, truth)
+        for out in (predictor.outputs(x), torch.from_numpy(np.asarray(made.predictor.outputs(x))))
+    ]
+    table = Table(title=f"What int8 costs on the {len(rows):,} samples of the test part of {source.name}")
+    for heading in ("score", "run", "int8", "change"):
+        table.add_column(heading, justify="left" if heading == "score" else "right")
+    for name in _worth_showing(both[0]):
+        before, after = (scores[name] for scores in both)
+        table.add_row(name, f"{before:.5g}", f"{after:.5g}", f"{after - before:+.2g}")
+    console().print(table)
+
+
+def rows_of(run: Path, predictor: Predictor, source: Source, part: str) -> NDArray[np.intp]:
     """Rows of labelled data that make a part, split as the run split its own."""
     check_choice("part", part, ("all", *PARTS))
     _check_labels(source, predictor)
@@ -186,22 +259,6 @@ def _check_labels(source: Source, predictor: Predictor) -> None:
         raise InputError(f"{source.name}: found labels {', '.join(found) or 'none'}, the run knows {', '.join(wanted)}")
 
 
-def predict(
-    run: Path,
-    files: Sequence[Path],
-    coverage: float | None,
-    anode: str | None = None,
-    wavelength: float | None = None,
-) -> list[dict[str, Any]]:
-    """One record for every sample of the files; `anode` or `wavelength` (Å) are for powder patterns."""
-    predictor = load(run)
-    return [
-        record
-        for names, samples in _inputs(predictor, run, files, anode, wavelength)
-        for record in _records(names, predictor(samples, coverage))
-    ]
-
-
 def explain(
     run: Path, file: str, out: Path, row: int, target: str | None, layers: Sequence[int], heads: bool,
     anode: str | None, wavelength: float | None,
@@ -215,7 +272,7 @@ def explain(
         samples = BUILTIN[file]().x
         names = [f"{file}:{i}" for i in range(len(samples))]
     else:
-        ((names, samples),) = _inputs(predictor, run, [Path(file)], anode, wavelength)
+        ((names, samples),) = inputs(predictor, run, [Path(file)], anode, wavelength)
     if not 0 <= row < len(names):
         raise InputError(f"row: found {row}, but {file} holds {len(names)} sample(s), counted from 0")
     told = (
@@ -225,50 +282,3 @@ def explain(
     )
     save(told.figure, out)
     return told.text
-
-
-def _inputs(
-    predictor: Predictor, run: Path, files: Sequence[Path], anode: str | None, wavelength: float | None
-) -> Iterator[tuple[list[str], NDArray[Any]]]:
-    """Names and samples of the files, as the run takes them: together where they have one a file."""
-    names = [str(file) for file in files]
-    if [(axis.name, axis.unit) for axis in predictor.axes] == [(Q_AXIS.name, Q_AXIS.unit)]:
-        yield names, np.stack([_on_q(predictor, file, anode, wavelength) for file in files])
-        return
-    for name, value in (("anode", anode), ("wavelength", wavelength)):
-        if value is not None:
-            raise InputError(f"{name}: is for powder patterns; {run} was trained on {predictor.data}")
-    if len(predictor.axes) == 2:
-        channels, *size = predictor.model.config.input
-        yield names, read_image_files(names, channels=channels, size=(size[0], size[1])).x
-        return
-    for name in names:
-        source = read(name)
-        yield [f"{name}:{row}" for row in range(len(source))], predictor.on_axis(source)
-
-
-def _on_q(predictor: Predictor, file: Path, anode: str | None, wavelength: float | None) -> NDArray[np.float64]:
-    """A measured pattern on the run's grid of the scattering vector."""
-    (axis,) = predictor.axes
-    grid = axis.origin + axis.spacing * np.arange(predictor.model.config.input[1], dtype=np.float64)
-    pattern = read_pattern(file, wavelength, anode)
-    values = to_grid(pattern, grid)
-    if not np.any(values > 0):
-        raise InputError(f"{file}: has nothing from q = {grid[0]:g} to {grid[-1]:.4g} {axis.unit}, where the run looks")
-    return values
-
-
-def _records(names: Sequence[str], answer: Prediction) -> list[dict[str, Any]]:
-    return [{"sample": name, **row} for name, row in zip(names, answer.rows(), strict=True)]
-
-
-def as_text(records: Sequence[dict[str, Any]], form: str) -> str:
-    """Records as CSV or JSON."""
-    check_choice("format", form, ("csv", "json"))
-    if form == "json":
-        return json.dumps(list(records), indent=1) + "\n"
-    text = io.StringIO()
-    writer = csv.DictWriter(text, fieldnames=list(records[0]), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(records)
-    return text.getvalue()

@@ -28,9 +28,10 @@ from vitreous.data.source import Axis, Source, Target
 from vitreous.errors import InputError
 from vitreous.nn.config import ViTConfig
 from vitreous.nn.models import Config
+from vitreous.train.about import TASK
 from vitreous.train.predictor import load as load_run
 from vitreous.train.recipes.own import own
-from vitreous.train.run import METRICS, RESULT, TASK, Experiment, adjusted, train
+from vitreous.train.run import METRICS, RESULT, Experiment, adjusted, train
 from vitreous.train.task import Classification, Regression
 from vitreous.zoo.weights import CONFIG, WEIGHTS
 

@@ -13,9 +13,10 @@ from vitreous.data.source import Source
 from vitreous.nn import ViTConfig
 from vitreous.powder.cell import check_cell, free, full, targets
 from vitreous.sim.crystals import Lines
+from vitreous.sim.grid import POINTS, Q_AXIS, Q_MAX
 from vitreous.sim.groups import SYSTEMS
 from vitreous.sim.powder import CLEAN, Effects, measure
-from vitreous.sim.source import POINTS, Q_AXIS, Q_MAX, fixed, powder_source, q_grid, simulated, to_q
+from vitreous.sim.source import fixed, powder_source, q_grid, simulated, to_q
 from vitreous.train import Experiment, TrainConfig, load, train
 
 S = [0.08, 0.1734, 0.25, 0.4111, 0.6, 0.85]  # 1/Å

@@ -19,8 +19,8 @@ from vitreous.bench.race import Setting, Step, make_step, race, ratio
 from vitreous.bench.result import Result, Row
 from vitreous.errors import InputError, first_line
 from vitreous.nn.models import Config
+from vitreous.train.about import TASK
 from vitreous.train.predictor import Predictor, load
-from vitreous.train.run import TASK
 from vitreous.zoo.cost import example
 from vitreous.zoo.variants import model_config
 from vitreous.zoo.weights import CONFIG, read_config

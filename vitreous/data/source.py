@@ -2,14 +2,16 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from vitreous.errors import InputError, check_choice
+
+if TYPE_CHECKING:  # what is exported reads files without torch
+    import torch
+    from torch import Tensor
 
 PARTS = ("train", "validation", "test")
 
@@ -43,7 +45,7 @@ class Target:
         return f"{self.name} ({self.unit})" if self.unit else self.name
 
 
-Fresh = Callable[[int, torch.device], tuple[Tensor, Tensor]]
+Fresh = Callable[[int, "torch.device"], tuple["Tensor", "Tensor"]]
 
 
 @dataclass(frozen=True)

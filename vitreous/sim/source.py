@@ -7,14 +7,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from vitreous.data.source import Axis, Source
+from vitreous.data.source import Source
 from vitreous.powder.cell import free, targets
+from vitreous.sim.grid import POINTS, Q_AXIS
 from vitreous.sim.powder import Effects, random_patterns
-
-POINTS = 4500
-Q_MAX = 4 * math.pi * math.sin(math.radians(45)) / 1.540598  # 1/Å: copper radiation at 2θ = 90°
-Q_AXIS = Axis("scattering vector", "1/Å", 0.0, Q_MAX / POINTS)
-"""The one grid to which every pattern is carried, whatever its wavelength: q = 4π sin θ / λ."""
 
 _CHUNK = 256
 

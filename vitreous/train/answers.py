@@ -104,8 +104,8 @@ def collect(
     batch: int = 256,
 ) -> tuple[Tensor, Answers]:
     """Raw outputs for rows of `x`, as `outputs` gives them, and what is to be kept of them beside the labels `y`."""
-    kept = _evenly(len(rows), max(1, _VALUES // task.outputs))
-    mapped = _evenly(len(kept), _MAPPED)
+    kept = evenly(len(rows), max(1, _VALUES // task.outputs))
+    mapped = evenly(len(kept), _MAPPED)
     some, others = kept[mapped], np.setdiff1d(np.arange(len(rows)), kept[mapped])
     both = outputs(_with_features(model), x, rows[some], scaling, accelerator, batch)
     out = both.new_empty(len(rows), task.outputs)
@@ -136,7 +136,7 @@ def _with_features(model: nn.Module) -> Callable[[Tensor], Tensor]:
     return both
 
 
-def _evenly(count: int, most: int) -> NDArray[np.intp]:
+def evenly(count: int, most: int) -> NDArray[np.intp]:
     """Up to `most` of so many places, evenly spread."""
     return np.unique(np.linspace(0, count - 1, min(most, max(0, count))).round().astype(np.intp))
 

@@ -9,7 +9,7 @@ import json
 import os
 import platform
 import time
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,7 @@ from vitreous.errors import InputError
 from vitreous.nn.models import Config, build
 from vitreous.nn.vit import ViT
 from vitreous.train import state
+from vitreous.train.about import TASK, describe
 from vitreous.train.answers import collect, outputs, write_answers
 from vitreous.train.config import TrainConfig
 from vitreous.train.device import pick_device, pick_precision
@@ -39,8 +40,7 @@ from vitreous.train.stream import ArrayStream, Batch, FreshStream, Stream
 from vitreous.train.task import Mixture, Regression, Task, task_for
 from vitreous.zoo.weights import CONFIG, load_model, save_model
 
-TASK, EXPERIMENT, RESULT, METRICS = "task.json", "experiment.json", "result.json", "metrics.jsonl"
-VERSION = 1
+EXPERIMENT, RESULT, METRICS = "experiment.json", "result.json", "metrics.jsonl"
 
 
 @dataclass(frozen=True)
@@ -238,14 +238,7 @@ def _labels(source: Source, rows: NDArray[np.intp]) -> NDArray[Any]:
 
 def write_task(folder: Path, task: Task, scaling: Scaling, source: Source) -> None:
     """`task.json`: what goes in and what comes out."""
-    about = {
-        "version": VERSION,
-        "data": source.name,
-        "axes": [asdict(axis) for axis in source.axes],
-        "channels": list(source.channels),
-        "scaling": scaling.to_dict(),
-        "task": task.to_dict(),
-    }
+    about = describe(task, scaling, source.axes, source.channels, source.name)
     write_atomically(folder / TASK, (json.dumps(about, indent=1) + "\n").encode())
 
 

@@ -4,7 +4,6 @@ A task gives the model's targets as floats `(B, K)` (class probabilities, or sca
 mixed, and turns outputs back: probabilities, or values in the targets' own units with an interval.
 """
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, ClassVar, Self
@@ -17,6 +16,7 @@ from torch import Tensor
 
 from vitreous.data.source import Source, Target
 from vitreous.errors import InputError, check_choice
+from vitreous.prediction import half_widths, rank_of
 
 
 @dataclass(frozen=True)
@@ -216,27 +216,11 @@ class Regression:
 
     def bounds(self, coverage: float) -> bool:
         """Whether there are validation samples enough for intervals of this coverage."""
-        return bool(self.scores) and self._rank(coverage) <= len(self.scores[0])
-
-    def _rank(self, coverage: float) -> int:
-        """Which of the scores bounds this share: the ⌈(n + 1) · coverage⌉-th, whatever 0.55 may be in binary."""
-        return math.ceil(round((len(self.scores[0]) + 1) * coverage, 9))
+        return bool(self.scores) and rank_of(len(self.scores[0]), coverage) <= len(self.scores[0])
 
     def half_width(self, out: Tensor, coverage: float) -> Tensor:
-        """Half the width of the interval that covers the truth with the given probability, `(n, K)`, in units.
-
-        Split conformal: the ⌈(n + 1) · coverage⌉-th smallest score times the value's uncertainty.
-        """
-        if not 0 < coverage < 1:
-            raise InputError(f"coverage: found {coverage}, expected a probability between 0 and 1")
-        if not self.scores:
-            raise InputError("intervals need a run that was calibrated on a validation part")
-        count, rank = len(self.scores[0]), self._rank(coverage)
-        if rank > count:
-            most = count / (count + 1)
-            raise InputError(f"coverage: {count} validation samples bound {most:.3g} at most, not {coverage:g}")
-        quantile = out.new_tensor([column[rank - 1] for column in self.scores])
-        return self.uncertainty(out) * quantile
+        """Half the width of the interval that covers the truth with the given probability, `(n, K)`, in units."""
+        return self.uncertainty(out) * out.new_tensor(half_widths(self.scores, coverage))
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON."""
@@ -277,7 +261,7 @@ class Mixture(Regression):
         """Middles and log-widths `(n, H, K)`, standardised, and log-weights `(n, H)`."""
         each = self.hypotheses * len(self.targets)
         middles, widths, weights = out.split([each, each, self.hypotheses], dim=1)
-        shape = (len(out), self.hypotheses, len(self.targets))
+        shape = (out.shape[0], self.hypotheses, len(self.targets))
         return middles.reshape(shape), widths.reshape(shape).clamp(-7, 3), weights.log_softmax(1)
 
     def loss(self, out: Tensor, y: Tensor) -> Tensor:
@@ -294,8 +278,8 @@ class Mixture(Regression):
         return self._best(out, self.parts(out)[1]).exp() * 2**0.5
 
     def _best(self, out: Tensor, values: Tensor) -> Tensor:
-        best = self.parts(out)[2].argmax(1)
-        return values[torch.arange(len(out), device=out.device), best]
+        best = self.parts(out)[2].argmax(1)  # (n,)
+        return values.gather(1, best[:, None, None].expand(-1, 1, values.shape[2])).squeeze(1)
 
     def start(self, y: NDArray[Any]) -> Tensor:
         """Outputs to begin with, `(outputs,)`: hypotheses far apart among the given targets."""

@@ -57,10 +57,15 @@ def load_weights(model: nn.Module, source: str | PathLike[str], verbose: bool = 
 def save_weights(model: nn.Module, path: str | PathLike[str], layout: str = "vitreous") -> None:
     """Write a `.safetensors` file under our names or, with `layout="timm"`, under timm's."""
     check_choice("layout", layout, ("vitreous", "timm"))
+    write_atomically(Path(path), to_safetensors(model, layout))
+
+
+def to_safetensors(model: nn.Module, layout: str = "vitreous", more: Mapping[str, Any] | None = None) -> bytes:
+    """The content of such a file, which says what model it is for, and `more` (`read_about`)."""
     inner = _known(model)
     state = to_timm(_vit(inner)) if layout == "timm" else inner.state_dict()
-    about = {_MARK: json.dumps({"layout": layout, "config": describe(inner.config)})}
-    write_atomically(Path(path), safetensors.torch.save({k: v.contiguous() for k, v in state.items()}, about))
+    about = {_MARK: json.dumps({"layout": layout, "config": describe(inner.config), **(more or {})})}
+    return safetensors.torch.save({k: v.contiguous() for k, v in state.items()}, about)
 
 
 def save_model(model: nn.Module, folder: str | PathLike[str]) -> None:
@@ -77,12 +82,17 @@ def save_model(model: nn.Module, folder: str | PathLike[str]) -> None:
 def load_model(folder: str | PathLike[str]) -> Model:
     """The model that `save_model` wrote."""
     folder = Path(folder)
-    model = build(read_config(folder))
+    return with_weights(read_config(folder), folder / WEIGHTS)
+
+
+def with_weights(config: Config, path: Path) -> Model:
+    """The model of a configuration with the weights of a file, which must fit as they are."""
+    model = build(config)
     try:
-        state = _read_file(folder / WEIGHTS)
+        state = _read_file(path)
         check_fit(state, model.state_dict())
     except InputError as fault:
-        raise InputError(f"{folder / WEIGHTS}: {fault}") from None
+        raise InputError(f"{path}: {fault}") from None
     model.load_state_dict(state)
     return model
 
@@ -105,7 +115,7 @@ def _read(source: str | PathLike[str]) -> Checkpoint:
     text = os.fspath(source)
     path = _download(text.removeprefix(HUB)) if text.startswith(HUB) else Path(text)
     path = path / WEIGHTS if path.is_dir() else path
-    state, about = _read_file(path), _about(path)
+    state, about = _read_file(path), read_about(path)
     checkpoint = read_layout(state) if about.get("layout") != "vitreous" else Checkpoint(state)
     if "config" in about:  # ours says what grid its positions have, and what its flat patch projection was cut from
         config = config_from(about["config"])
@@ -116,12 +126,15 @@ def _read(source: str | PathLike[str]) -> Checkpoint:
     return checkpoint
 
 
-def _about(path: Path) -> dict[str, Any]:
+def read_about(path: Path) -> dict[str, Any]:
     """What we noted in a file that we wrote; nothing in a file of others."""
     if path.suffix != ".safetensors":
         return {}
-    with safe_open(path, "pt") as file:
-        found = json.loads((file.metadata() or {}).get(_MARK, "{}"))
+    try:
+        with safe_open(path, "pt") as file:
+            found = json.loads((file.metadata() or {}).get(_MARK, "{}"))
+    except Exception as fault:
+        raise InputError(f"the file is damaged or not what its name says ({first_line(fault)})") from None
     return found if isinstance(found, dict) else {}
 
 

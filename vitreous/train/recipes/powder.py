@@ -3,9 +3,10 @@
 from vitreous.errors import check_choice
 from vitreous.nn import CNNConfig, ViTConfig
 from vitreous.nn.models import Config
+from vitreous.sim.grid import POINTS, Q_AXIS
 from vitreous.sim.lists import LINES, ROWS, list_source
 from vitreous.sim.powder import Effects
-from vitreous.sim.source import POINTS, Q_AXIS, powder_source
+from vitreous.sim.source import powder_source
 from vitreous.train.config import TrainConfig
 from vitreous.train.run import Experiment
 
