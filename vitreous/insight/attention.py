@@ -226,7 +226,7 @@ def heads_figure(measures: Sequence[Measure], title: str = "") -> "Figure":
             axes.axhline(measure.uniform, color="k", lw=0.7, ls="--", label="looks everywhere")
             axes.set(xlabel="layer", ylabel=measure.label)
             axes.set_xticks(layers[:: math.ceil(len(layers) / 12)])
-            axes.set_title(measure.trend, loc="left", fontsize=7)
+            axes.set_title(measure.trend.replace(" (", "\n("), loc="left", fontsize=7)
         panels[0].legend(frameon=False, fontsize=7)
         drawing.suptitle(title, fontsize=9)
     return drawing
