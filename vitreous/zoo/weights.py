@@ -14,7 +14,7 @@ from safetensors import safe_open
 from torch import Tensor, nn
 
 from vitreous.atomic import write_atomically
-from vitreous.errors import InputError, check_choice
+from vitreous.errors import InputError, check_choice, first_line
 from vitreous.nn import CNN, ViT, ViTConfig
 from vitreous.nn.models import Config, Model, build, config_from, describe
 from vitreous.nn.record import unwrap
@@ -46,7 +46,7 @@ def load_weights(model: nn.Module, source: str | PathLike[str], verbose: bool = 
     except InputError as fault:
         raise InputError(f"{source}: {fault}") from None
     except (IndexError, RuntimeError, TypeError, ValueError, ZeroDivisionError) as fault:
-        raise InputError(f"{source}: a weight has a shape that no model gives it ({_first_line(fault)})") from None
+        raise InputError(f"{source}: a weight has a shape that no model gives it ({first_line(fault)})") from None
     inner.load_state_dict(state)
     if verbose:
         for note in notes or ["every weight as it is"]:
@@ -134,7 +134,7 @@ def read_about(path: Path) -> dict[str, Any]:
         with safe_open(path, "pt") as file:
             found = json.loads((file.metadata() or {}).get(_MARK, "{}"))
     except Exception as fault:
-        raise InputError(f"the file is damaged or not what its name says ({_first_line(fault)})") from None
+        raise InputError(f"the file is damaged or not what its name says ({first_line(fault)})") from None
     return found if isinstance(found, dict) else {}
 
 
@@ -165,7 +165,7 @@ def _read_file(path: Path) -> State:
     except InputError:
         raise
     except Exception as fault:  # on damaged bytes the readers raise whatever they stumble over
-        raise InputError(f"the file is damaged or not what its name says ({_first_line(fault)})") from None
+        raise InputError(f"the file is damaged or not what its name says ({first_line(fault)})") from None
 
 
 def _read_npz(path: Path) -> State:
@@ -206,8 +206,4 @@ def _download(text: str) -> Path:
     try:
         return Path(hf_hub_download(f"{owner}/{name}", file[0] if file else WEIGHTS, revision=revision or None))
     except (HfHubHTTPError, HFValidationError, OSError) as fault:
-        raise InputError(f"cannot be fetched from the hub ({_first_line(fault)})") from None
-
-
-def _first_line(fault: Exception) -> str:
-    return next(iter(str(fault).splitlines()), type(fault).__name__)
+        raise InputError(f"cannot be fetched from the hub ({first_line(fault)})") from None
