@@ -12,7 +12,7 @@ from vitreous.data.arrays import read_hdf5, read_npy, read_npz
 from vitreous.data.contents import Contents, encode, with_gaps
 from vitreous.data.source import Axis, Source
 from vitreous.data.tables import read_csv, read_parquet, table_contents
-from vitreous.errors import InputError, check_choice
+from vitreous.errors import InputError, check_choice, first_line
 
 _EVEN = 1e-3  # of the spacing: how far a point may lie from an even grid and still count as on it
 _CHUNK = 1 << 24  # values looked at together in an array that may be larger than memory
@@ -102,8 +102,7 @@ def _read(path: Path, words: Sequence[str], axis: str | None) -> Contents:
     except InputError:
         raise
     except Exception as fault:  # on damaged bytes the readers raise whatever they stumble over
-        reason = next(iter(str(fault).splitlines()), type(fault).__name__)
-        raise InputError(f"cannot be read as {kind} ({reason})") from None
+        raise InputError(f"cannot be read as {kind} ({first_line(fault)})") from None
 
 
 def _checked(found: Contents) -> NDArray[Any]:

@@ -49,10 +49,11 @@ def make(predictor: Predictor, form: str, samples: NDArray[Any]) -> Exported:
     """The predictor in a format, compared with itself on samples `(n, channels, *grid)`."""
     content = _WRITERS[form](predictor)
     again = _READERS[form](content)
-    found = Exported(content, again, differences(predictor, again, samples))
-    if not max(found.parity.values()) <= TOLERANCE:
-        raise InputError(f"export: differs from the run by {max(found.parity.values()):.1e}, so it was not written")
-    return found
+    parity = differences(predictor, again, samples)
+    for size, value in parity.items():
+        if not value <= TOLERANCE:
+            raise InputError(f"export: differs from the run by {value:.1e} at batch {size}, so nothing was written")
+    return Exported(content, again, parity)
 
 
 def make_int8(made: Exported, predictor: Predictor, samples: NDArray[Any], training: NDArray[Any]) -> Exported:

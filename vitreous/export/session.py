@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from vitreous.data.extras import load_extra
 from vitreous.data.source import Axis, Target
-from vitreous.errors import InputError
+from vitreous.errors import InputError, first_line
 from vitreous.prediction import AnyPredictor, Prediction, quantities
 
 ABOUT = "vitreous"
@@ -56,7 +56,7 @@ class OnnxPredictor(AnyPredictor):
             try:
                 parts.append(self.session.run(names, {"x": batch}))
             except Exception as fault:  # onnxruntime raises one of a dozen kinds
-                raise InputError(f"the model fails on samples {start} and on ({_first_line(fault)})") from None
+                raise InputError(f"the model fails on the samples from {start} on ({first_line(fault)})") from None
         return [np.concatenate(part) for part in zip(*parts, strict=True)]
 
 
@@ -76,7 +76,7 @@ def open_onnx(model: str | bytes, threads: int = 0) -> OnnxPredictor:
     try:
         session = runtime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
     except Exception as fault:  # on damaged bytes onnxruntime raises one of a dozen kinds
-        raise InputError(f"cannot be read as an ONNX model ({_first_line(fault)})") from None
+        raise InputError(f"cannot be read as an ONNX model ({first_line(fault)})") from None
     text = session.get_modelmeta().custom_metadata_map.get(ABOUT)
     if text is None:
         raise InputError("an ONNX model, but none that vitreous has exported")
@@ -89,7 +89,3 @@ def open_onnx(model: str | bytes, threads: int = 0) -> OnnxPredictor:
         if isinstance(fault, InputError):
             raise
         raise InputError(f"what it says of itself is damaged ({type(fault).__name__}: {fault})") from None
-
-
-def _first_line(fault: Exception) -> str:
-    return next(iter(str(fault).splitlines()), type(fault).__name__)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vitreous.atomic import write_atomically
-from vitreous.errors import InputError, check_choice
+from vitreous.errors import InputError, check_choice, first_line
 from vitreous.powder import instruments
 from vitreous.powder.columns import WAVELENGTHS, Measured, Radiation, radiation, read_columns
 
@@ -188,8 +188,7 @@ def _read(path: Path) -> Measured:
     except InputError:
         raise
     except Exception as fault:  # on damaged bytes the readers raise whatever they stumble over
-        reason = next(iter(str(fault).splitlines()), type(fault).__name__)
-        raise InputError(f"cannot be read as {kind} ({reason})") from None
+        raise InputError(f"cannot be read as {kind} ({first_line(fault)})") from None
 
 
 def _checked(found: Measured) -> Measured:
