@@ -7,11 +7,6 @@ class InputError(ValueError):
     """Something the user gave is wrong; the command line prints it as one line and exits with code 2."""
 
 
-def first_line(fault: Exception) -> str:
-    """What an exception of others says, in one line."""
-    return next(iter(str(fault).splitlines()), type(fault).__name__)
-
-
 def check_choice(name: str, found: object, valid: Iterable[str]) -> None:
     """Raise `InputError` listing the valid words if `found` is none of them."""
     words = list(valid)
