@@ -17,6 +17,7 @@ from vitreous.train.recipes import powder
 ROOT = Path(__file__).parent.parent
 README = ROOT / "README.md"
 PAGES = [README, *sorted((ROOT / "docs").glob("*.md"))]
+RECORDS = ("performance.md",)  # pages of measurements, which go through nothing
 
 
 def blocks(language: str, page: Path = README) -> list[str]:
@@ -55,7 +56,7 @@ def test_a_page_runs_from_its_first_block_to_its_last(
                 commands += 1
                 args = shlex.split(line, comments=True)[1:]
                 main(args + ["--steps", "4"] * (args[0] == "train"))
-    assert commands >= 5
+    assert commands >= (0 if page.name in RECORDS else 5)
 
 
 def _example_data(folder: Path) -> None:
