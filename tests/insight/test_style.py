@@ -43,7 +43,7 @@ def test_what_is_a_formula_is_set_as_one() -> None:
 def draw_training(path: Path) -> None:
     run = path.parent.parent / "run"
     run.mkdir(exist_ok=True)
-    (run / METRICS).write_text('{"step": 1, "validation": {"rmse": 2.0}}\n')
+    (run / METRICS).write_text('{"step": 1, "validation": {"loss": 1.0, "rmse": 2.0}}\n')
     assert ANSWER.values is not None
     training_figure([run], ANSWER, ANSWER.values, path)
 
