@@ -26,9 +26,10 @@ from vitreous.bench.memory import Peak, allow, available, ran_out
 from vitreous.bench.show import as_size, as_time
 from vitreous.errors import check_choice
 from vitreous.nn.attention import Attention
+from vitreous.nn.hashed import Hashed
 from vitreous.nn.latent import Latent
 from vitreous.nn.relative import Layout
-from vitreous.nn.sparse import Hashed, Strided, Window
+from vitreous.nn.sparse import Strided, Window
 
 WIDTH, HEADS = 128, 4
 TOKENS = (450, 1_800, 4_500, 18_000, 45_000)

@@ -8,7 +8,6 @@ the same data; their losses are printed side by side. Times are medians over rou
 """
 
 import statistics
-import time
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -21,6 +20,7 @@ from torch import Tensor, nn
 
 import vitreous as vt
 from tests.peers.path import add_peers
+from vitreous.bench.race import race, ratio
 from vitreous.data import split
 from vitreous.data.scale import fit_scaling
 from vitreous.train import RECIPES
@@ -72,20 +72,6 @@ def ours(
     return lambda: step(*batch(), 1e-4, 0.0).clone()
 
 
-def race(rivals: dict[str, Train], rounds: int, repeats: int) -> dict[str, list[float]]:
-    """Seconds a step of each, in each round."""
-    times: dict[str, list[float]] = {name: [] for name in rivals}
-    for _ in range(rounds):
-        for name, step in rivals.items():
-            torch.cuda.synchronize()
-            start = time.perf_counter()
-            for _ in range(repeats):
-                step()
-            torch.cuda.synchronize()
-            times[name].append((time.perf_counter() - start) / repeats)
-    return times
-
-
 def losses(step: Train, count: int = 24) -> list[float]:
     """The first ones; the compiler and the graph get ready meanwhile."""
     return [float(step()) for _ in range(count)]
@@ -94,22 +80,20 @@ def losses(step: Train, count: int = 24) -> list[float]:
 def compare(name: str, rivals: dict[str, Callable[[], Train]], batch: int, table: Table, rounds: int = 5) -> None:
     """Make each rival, watch its losses and its memory, then race them."""
     made: dict[str, Train] = {}
-    traces: dict[str, list[float]] = {}
     memory: dict[str, float] = {}
     for rival, make in rivals.items():
         before = torch.cuda.memory_allocated()
         torch.cuda.reset_peak_memory_stats()
         made[rival] = make()
-        traces[rival] = losses(made[rival])
+        trace = losses(made[rival])
         memory[rival] = (torch.cuda.max_memory_allocated() - before) / 2**30
-        print(f"{name}, {rival}: losses {' '.join(f'{v:.4f}' for v in traces[rival][::4])}", flush=True)
-    times = race(made, rounds, 20)
+        print(f"{name}, {rival}: losses {' '.join(f'{v:.4f}' for v in trace[::4])}", flush=True)
+    times = race(made, "cuda", (rounds, rounds), repeats=20)
     base = next(iter(times.values()))
     for rival, taken in times.items():
-        ratio = statistics.median(b / t for b, t in zip(base, taken, strict=True))
         row = [name, rival, f"{batch / statistics.median(taken):,.0f}", f"{statistics.median(taken) * 1e3:.2f} ms"]
-        table.add_row(*row, f"{ratio:.2f}", f"{memory[rival]:.1f} GiB")
-        print(" | ".join([*row, f"{ratio:.2f}", f"{memory[rival]:.1f} GiB"]), flush=True)
+        table.add_row(*row, f"{ratio(base, taken):.2f}", f"{memory[rival]:.1f} GiB")
+        print(" | ".join([*row, f"{ratio(base, taken):.2f}", f"{memory[rival]:.1f} GiB"]), flush=True)
 
 
 def images(table: Table, only: str) -> None:

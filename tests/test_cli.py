@@ -6,12 +6,12 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 
 import vitreous as vt
 from tests.mistakes import fails
+from tests.spectra import spectra_file
 from vitreous.cli import COMMANDS, main
 from vitreous.train.recipes.digits import digits
 from vitreous.train.run import Experiment
@@ -115,14 +115,6 @@ def test_demo_trains_both_models_and_draws_how_it_went(
     assert (tmp_path / "demo" / "digits.png").stat().st_size > 10_000
     assert str(tmp_path / "demo" / "report.html") in out.replace("\n", "")
     assert "vitreous train digits --model vit" in (tmp_path / "demo" / "report.html").read_text()
-
-
-def spectra_file(path: Path, rows: int = 60) -> Path:
-    rng = np.random.default_rng(0)
-    x = rng.normal(size=(rows, 20)).cumsum(1)
-    header = ",".join(f"{500 + 2 * i}" for i in range(20)) + ",height"
-    np.savetxt(path, np.column_stack([x, x[:, 7]]), delimiter=",", header=header, comments="")
-    return path
 
 
 def test_train_eval_predict_and_compare(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -3,29 +3,20 @@
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from tests.recipes import narrow
+from tests.spectra import spectra_file
 from vitreous.cli import main
 from vitreous.train import train
 from vitreous.train.recipes.digits import digits
-
-
-def spectra_file(path: Path, rows: int = 80) -> Path:
-    """Spectra of 24 points in nm, with a height to predict."""
-    rng = np.random.default_rng(0)
-    x = rng.normal(size=(rows, 24)).cumsum(1)
-    header = ",".join(f"{500 + 2 * i}" for i in range(24)) + ",height"
-    np.savetxt(path, np.column_stack([x, x[:, 7]]), delimiter=",", header=header, comments="")
-    return path
 
 
 @pytest.fixture(scope="session")
 def regression(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with `spectra.csv` and the `run` that was trained on it."""
     folder = tmp_path_factory.mktemp("regression")
-    data = spectra_file(folder / "spectra.csv")
+    data = spectra_file(folder / "spectra.csv", rows=80, points=24)
     words = ["--target", "height:mm", "--steps", "20", "--batch", "16", "--device", "cpu"]
     main(["train", str(data), "--out", str(folder / "run"), *words])
     return folder

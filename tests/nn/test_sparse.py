@@ -180,7 +180,7 @@ def test_what_is_computed_again_for_the_gradient_is_the_same(
         return list(torch.autograd.grad(made(x, mask=mask).square().sum(), list(made.parameters())))
 
     plain = gradients()
-    monkeypatch.setattr("vitreous.nn.sparse._LARGE", 1)
+    monkeypatch.setattr("vitreous.nn.hashed._LARGE", 1)
     monkeypatch.setattr("vitreous.nn.latent._LARGE", 2**10)
     for again, before in zip(gradients(), plain, strict=True):
         torch.testing.assert_close(again, before, atol=1e-4, rtol=1e-3)

@@ -148,12 +148,19 @@ class Attention(nn.Module):
         if context is None:
             q, k, v = self.qkv(x).unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4).unbind(0)
             return q, k, v
+        return self._queries_of(x), *self._keys_of(context)
+
+    def _queries_of(self, x: Tensor) -> Tensor:
         dim = x.shape[-1]
-        weight, bias = self.qkv.weight, self.qkv.bias
-        q = F.linear(x, weight[:dim], bias[:dim]).unflatten(-1, (self.heads, -1)).transpose(1, 2)
-        kv = F.linear(context, weight[dim:], bias[dim:])
+        q: Tensor = F.linear(x, self.qkv.weight[:dim], self.qkv.bias[:dim]).unflatten(-1, (self.heads, -1))
+        return q.transpose(1, 2)
+
+    def _keys_of(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Keys and values."""
+        dim = x.shape[-1]
+        kv = F.linear(x, self.qkv.weight[dim:], self.qkv.bias[dim:])
         k, v = kv.unflatten(-1, (2, self.heads, -1)).permute(2, 0, 3, 1, 4).unbind(0)
-        return q, k, v
+        return k, v
 
 
 def additive_mask(mask: Tensor | None, bias: Tensor | None) -> Tensor | None:

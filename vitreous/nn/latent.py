@@ -54,7 +54,7 @@ class Latent(Attention):
         dropout = self.dropout if self.training else 0.0
         large = x.device.type == "cpu" and torch.is_grad_enabled() and not dropout and x.numel() > _LARGE
         if seen is None and large:
-            return self._in_parts(x, mask, gather, spread, dropout)
+            return self._in_parts(x, mask, gather, spread)
         q, k, v = self._split(x, None)
         taking, asking = self._taking(k), self._asking(q)
         if seen is not None:
@@ -91,28 +91,22 @@ class Latent(Attention):
         spread = torch.cat([last, bias.at(-moved.transpose(0, 1))], dim=1)
         return gather.unsqueeze(0).to(kind), spread.unsqueeze(0).to(kind)
 
-    def _in_parts(
-        self, x: Tensor, mask: Tensor | None, gather: Tensor | None, spread: Tensor | None, dropout: float
-    ) -> Tensor:
-        """The same for a few tokens at a time, each computed again for its gradient."""
+    def _in_parts(self, x: Tensor, mask: Tensor | None, gather: Tensor | None, spread: Tensor | None) -> Tensor:
+        """The same, without dropout, for a few tokens at a time, each computed again for its gradient."""
         step = max(1, _LARGE // 16 // (len(x) * x.shape[-1]))
         weights = [w for w in (*self.parameters(), gather, spread) if w is not None and w.requires_grad]
 
         def take(some: Tensor, place: slice, _: Tensor | None) -> tuple[Tensor, Tensor]:
             """What the latents take from some tokens, `(B, heads, k, d)`, and the logarithm of their weight."""
-            dim = x.shape[-1]
-            kv = F.linear(some, self.qkv.weight[dim:], self.qkv.bias[dim:])
-            k, v = kv.unflatten(-1, (2, self.heads, -1)).permute(2, 0, 3, 1, 4).unbind(0)
+            k, v = self._keys_of(some)
             here = None if mask is None else mask[..., place], None if gather is None else gather[..., place]
-            return share(restricted(logits(self._taking(k)), *here), v, dropout)
+            return share(restricted(logits(self._taking(k)), *here), v, 0.0)
 
         def give(some: Tensor, place: slice, held: Tensor | None) -> tuple[Tensor]:
             """What some tokens get from the latents."""
             assert held is not None
-            dim = x.shape[-1]
-            q = F.linear(some, self.qkv.weight[:dim], self.qkv.bias[:dim]).unflatten(-1, (self.heads, -1))
-            asking, here = self._asking(q.transpose(1, 2)), None if spread is None else spread[:, :, place]
-            mixed = F.scaled_dot_product_attention(asking.q, asking.k, held, here, dropout, scale=asking.scale)
+            asking, here = self._asking(self._queries_of(some)), None if spread is None else spread[:, :, place]
+            mixed = F.scaled_dot_product_attention(asking.q, asking.k, held, here, scale=asking.scale)
             return (self._project(mixed.transpose(1, 2).flatten(2)),)
 
         out, total = in_parts(take, x, None, step, False, weights)

@@ -9,13 +9,14 @@ from vitreous.errors import InputError
 from vitreous.nn.attention import Attention
 from vitreous.nn.block import MLP, Block
 from vitreous.nn.config import ViTConfig
+from vitreous.nn.hashed import Hashed
 from vitreous.nn.head import POOLS, AttentionPool
 from vitreous.nn.latent import Latent
 from vitreous.nn.peaks import LineTokenizer, PeakTokenizer
 from vitreous.nn.position import GridPosition, SetPosition
 from vitreous.nn.record import Recordable, Sink, keep
 from vitreous.nn.relative import Layout, RelativeBias
-from vitreous.nn.sparse import Hashed, Strided, Window
+from vitreous.nn.sparse import Strided, Window
 from vitreous.nn.tokens import PatchTokenizer, SetTokenizer, Tokens
 
 
