@@ -13,7 +13,7 @@ from vitreous.errors import InputError
 if TYPE_CHECKING:
     from vitreous import data, estimators, nn, train, zoo
     from vitreous.estimators import ViTClassifier, ViTRegressor
-    from vitreous.nn import ViT, ViTConfig, record
+    from vitreous.nn import ViT, ViTConfig, merged, record
     from vitreous.train import load
     from vitreous.zoo import create_model, list_models, load_model, load_weights, save_model, save_weights
 
@@ -32,6 +32,7 @@ __all__ = [
     "load",
     "load_model",
     "load_weights",
+    "merged",
     "nn",
     "record",
     "save_model",

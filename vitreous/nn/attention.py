@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from vitreous.errors import InputError, check_choice
-from vitreous.nn.record import Reduced, Sink, keep
+from vitreous.nn.record import Reduce, Reduced, Sink, keep
 from vitreous.nn.score import SCORES, Dot, logits
 
 _AT_ONCE = 2**22  # weights in memory while they are reduced
@@ -67,14 +67,16 @@ class Attention(nn.Module):
         Args:
             mask: True where a key may be attended to, broadcastable to `(B, heads, N, M)`.
             bias: added to the logits, broadcastable to `(B, heads, N, M)`.
-            seen: where to keep the attention weights; None for the fast path.
+            seen: where to keep the keys and the attention weights; None for the fast path.
         """
         q, k, v = self._split(x, context)
+        q, k = self.query_norm(q), keep(seen, "keys", self.key_norm(k))
         bias = None if bias is None else bias.to(v.dtype)
-        scored = self._score(self.query_norm(q), self.key_norm(k), self.score)
+        scored = self._score(q, k, self.score)
         dropout = self.dropout if self.training else 0.0
         if isinstance(seen, Reduced):
-            keep(seen, "weights", _reduced(scored, mask, bias, seen))
+            if seen.reduce is not None:
+                keep(seen, "weights", _reduced(scored, mask, bias, seen.reduce))
             seen = None  # from here on the fast path
         if isinstance(scored, Dot) and seen is None:
             mixed = F.scaled_dot_product_attention(
@@ -112,10 +114,11 @@ def _softmax(scores: Tensor, mask: Tensor | None, bias: Tensor | None) -> Tensor
     if extra is None:
         return scores.softmax(dim=-1)
     scores = scores.masked_fill(~extra, float("-inf")) if extra.dtype == torch.bool else scores + extra
-    return scores.softmax(dim=-1).masked_fill(scores.isneginf().all(-1, keepdim=True), 0.0)
+    nothing = scores.isneginf().all(-1, keepdim=True)
+    return scores.masked_fill(nothing, 0.0).softmax(dim=-1).masked_fill(nothing, 0.0)  # whose gradient is a number
 
 
-def _reduced(scored: Dot | Tensor, mask: Tensor | None, bias: Tensor | None, seen: Reduced) -> Tensor:
+def _reduced(scored: Dot | Tensor, mask: Tensor | None, bias: Tensor | None, reduce: Reduce) -> Tensor:
     """What the sink wants to know of the weights, computed for a few samples at a time."""
     batch, heads, count = (scored if isinstance(scored, Tensor) else scored.q).shape[:3]
     keys = scored.shape[-1] if isinstance(scored, Tensor) else scored.k.shape[-2]
@@ -126,4 +129,4 @@ def _reduced(scored: Dot | Tensor, mask: Tensor | None, bias: Tensor | None, see
         some = scored[rows] if isinstance(scored, Tensor) else Dot(scored.q[rows], scored.k[rows], scored.scale)
         return _softmax(logits(some), *extra)
 
-    return torch.cat([seen.reduce(weights(slice(start, start + step))) for start in range(0, max(1, batch), step)])
+    return torch.cat([reduce(weights(slice(start, start + step))) for start in range(0, max(1, batch), step)])
