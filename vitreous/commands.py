@@ -1,4 +1,4 @@
-"""What the commands train, eval, predict, compare, sweep, report and explain do, apart from their flags."""
+"""What the commands train, prune, eval, predict, compare, sweep, report and explain do, apart from their flags."""
 
 import csv
 import inspect
@@ -21,11 +21,13 @@ from vitreous.insight.explain import explain_heads
 from vitreous.insight.report import read_run, write_report
 from vitreous.insight.style import check_format, save
 from vitreous.insight.sweep import effects_figure
+from vitreous.nn.merge import merged
 from vitreous.nn.vit import ViT
 from vitreous.powder.files import read_pattern, to_grid
 from vitreous.sim.source import Q_AXIS
 from vitreous.train.answers import collect
 from vitreous.train.predictor import Prediction, Predictor, load
+from vitreous.train.prune import prune
 from vitreous.train.recipes import RECIPES
 from vitreous.train.recipes.own import own
 from vitreous.train.run import RESULT, Experiment, adjusted, read_experiment, train
@@ -59,6 +61,40 @@ def experiment(
     for name, value in options:
         words += [f"--{name}"] if value is True else [f"--{name}", str(value)]
     return replace(adjusted(found, changes), command=tuple(words))
+
+
+def pruning(run: Path, budget: float, data: str | None, targets: Sequence[str], changes: dict[str, Any]) -> Experiment:
+    """The training of a run's thresholds on the data that it was trained on, or on others."""
+    predictor, told = load(run), read_experiment(run)
+    what, options = _command(told.get("command", ()))
+    if what is None and data is None:
+        raise InputError(f"{run}: does not say on which data it was trained; name them with --data")
+    model, system = (options.get(name, (None,))[0] for name in ("model", "system"))
+    made = experiment(data or what or "", targets or options.get("target", ()), model, {}, system)
+    _check_labels(made.source, predictor)
+    words = [f"--{name}={value}" for name, value in (("data", data), *changes.items()) if value is not None]
+    command = (
+        "vitreous",
+        "prune",
+        str(run),
+        f"--budget={budget:g}",
+        *words,
+        *(["--target", *targets] if targets else []),
+    )
+    return prune(predictor, replace(made, command=command), told, budget, changes)
+
+
+def _command(words: Sequence[str]) -> tuple[str | None, dict[str, list[str]]]:
+    """What a `vitreous train` command was given, and its options, as `experiment` wrote them down."""
+    if list(words[:2]) != ["vitreous", "train"]:
+        return None, {}
+    options: dict[str, list[str]] = {}
+    for word in words[3:]:
+        if word.startswith("--"):
+            options[word.removeprefix("--")] = []
+        else:
+            options[list(options)[-1]].append(word)
+    return words[2], options
 
 
 def run_training(made: Experiment, out: Path, resume: bool, device: str, tensorboard: bool) -> None:
@@ -111,14 +147,15 @@ def _result(run: Path) -> dict[str, Any]:
     return found
 
 
-def evaluate(run: Path, data: str, targets: Sequence[str], part: str) -> dict[str, float]:
-    """Scores of a run on labelled data: on one part of them, or on all."""
+def evaluate(run: Path, data: str, targets: Sequence[str], part: str, merge: int = 0) -> dict[str, float]:
+    """Scores of a run on labelled data: on one part of them, or on all; `merge` tokens in every block."""
     predictor = load(run)
     source = read(data, targets)
     rows = _rows(run, predictor, source, part)
     samples = predictor.check(predictor.on_axis(source)[rows])
     assert source.y is not None
-    return predictor.score(samples, source.y[rows])
+    with merged(predictor.model, merge):
+        return predictor.score(samples, source.y[rows])
 
 
 def report(
@@ -180,19 +217,21 @@ def predict(
     coverage: float | None,
     anode: str | None = None,
     wavelength: float | None = None,
+    merge: int = 0,
 ) -> list[dict[str, Any]]:
     """One record for every sample of the files; `anode` or `wavelength` (Å) are for powder patterns."""
     predictor = load(run)
-    return [
-        record
-        for names, samples in _inputs(predictor, run, files, anode, wavelength)
-        for record in _records(names, predictor(samples, coverage))
-    ]
+    with merged(predictor.model, merge):
+        return [
+            record
+            for names, samples in _inputs(predictor, run, files, anode, wavelength)
+            for record in _records(names, predictor(samples, coverage))
+        ]
 
 
 def explain(
     run: Path, file: str, out: Path, row: int, target: str | None, layers: Sequence[int], heads: bool,
-    anode: str | None, wavelength: float | None,
+    anode: str | None, wavelength: float | None, merge: int = 0,
 ) -> Sequence[str]:  # fmt: skip
     """Draw why a run answers as it does to one sample of a file; returns what there is to say about it."""
     check_format(out)
@@ -206,11 +245,12 @@ def explain(
         ((names, samples),) = _inputs(predictor, run, [Path(file)], anode, wavelength)
     if not 0 <= row < len(names):
         raise InputError(f"row: found {row}, but {file} holds {len(names)} sample(s), counted from 0")
-    told = (
-        explain_heads(predictor, samples[row], layers or None, target, Path(names[row]).name)
-        if heads or layers
-        else explain_sample(predictor, samples[row], target, Path(names[row]).name)
-    )
+    with merged(predictor.model, merge):
+        told = (
+            explain_heads(predictor, samples[row], layers or None, target, Path(names[row]).name)
+            if heads or layers
+            else explain_sample(predictor, samples[row], target, Path(names[row]).name)
+        )
     save(told.figure, out)
     return told.text
 

@@ -35,7 +35,7 @@ def share(c: ViTConfig, tokens: Sequence[Tensor]) -> Tensor:
 
 @contextmanager
 def counted(model: nn.Module) -> Iterator[list[list[Tensor]]]:
-    """Count the tokens of every forward inside the `with` block: a list, as `share` takes it, for each."""
+    """Count the tokens of every forward inside the `with` block that makes them fewer: a list for `share` of each."""
     inner = unwrap(model)
     if not isinstance(inner, ViT):
         raise InputError(f"count: a {type(inner).__name__} has no tokens to count")
@@ -44,3 +44,20 @@ def counted(model: nn.Module) -> Iterator[list[list[Tensor]]]:
         yield inner.counting
     finally:
         inner.counting = before
+
+
+@contextmanager
+def spending(model: nn.Module) -> Iterator[dict[str, float]]:
+    """What the forwards inside the `with` block spend: when it ends, `flops_share`, the mean over their samples.
+
+    It stays empty where no tokens are merged or dropped.
+    """
+    found: dict[str, float] = {}
+    inner = unwrap(model)
+    if not isinstance(inner, ViT):
+        yield found
+        return
+    with counted(inner) as forwards:
+        yield found
+    if forwards:
+        found["flops_share"] = float(torch.cat([share(inner.config, tokens) for tokens in forwards]).mean())

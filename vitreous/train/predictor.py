@@ -15,6 +15,7 @@ from torch import Tensor
 from vitreous.data.scale import Scaling
 from vitreous.data.source import Axis, Source, Target
 from vitreous.errors import InputError
+from vitreous.nn.budget import spending
 from vitreous.nn.models import Model
 from vitreous.train.answers import outputs
 from vitreous.train.run import RESULT, TASK, VERSION
@@ -100,8 +101,10 @@ class Predictor:
         return Prediction((), None, self.task.targets, values.numpy(), lower, upper, coverage)
 
     def score(self, x: ArrayLike, y: NDArray[Any]) -> dict[str, float]:
-        """The task's metrics on labelled samples."""
-        return self.task.metrics(self.outputs(x), self.task.encode(y))
+        """The task's metrics on labelled samples, and what the model spends where it merges or drops tokens."""
+        with spending(self.model) as spent:
+            out = self.outputs(x)
+        return self.task.metrics(out, self.task.encode(y)) | spent
 
     def outputs(self, x: ArrayLike) -> Tensor:
         """The model's raw outputs, which its task reads."""

@@ -27,10 +27,11 @@ def cost(config: ViTConfig) -> Cost:
         model = ViT(config).eval()
         x = torch.empty(1, *config.input)
         coords = torch.empty(1, config.input[1], config.axes) if config.tokens == "set" else None
+    parameters = sum(p.numel() for p in model.parameters())
+    model.thresholds = None  # what they leave out depends on the sample
     counter = FlopCounterMode(display=False)
     with counter, torch.no_grad():
         model(x, coords=coords)
-    parameters = sum(p.numel() for p in model.parameters())
     return Cost(parameters, config.prefix + model.tokenizer.most, counter.get_total_flops())
 
 
@@ -50,6 +51,8 @@ def parts(config: ViTConfig) -> list[tuple[str, str, int]]:
     if config.bias != "none":
         rows.append((f"bias, {config.bias}", f"({config.heads}, {tokens}, {tokens})", count["bias"]))
     rows.append((f"blocks, {config.depth}, {config.norm}-norm", grid, count["blocks"]))
+    if config.thresholds:
+        rows.append(("thresholds, merge and prune", "(B, fewer tokens)", count["thresholds"]))
     rows.append(("norm", grid, count["norm"]))
     flat = config.dim * (model.tokenizer.most if config.pool == "flatten" else 1)
     rows.append((f"pool, {config.pool}", f"(B, {flat})", count["pool"]))
