@@ -144,7 +144,7 @@ def evaluate(
         data: digits, mnist, a folder of images or a file of spectra.
         target: the label columns, as in train.
         part: which part of the data; 'all' for data that the run has not seen.
-        merge: tokens by which every block makes them fewer, merging the most alike: faster, at some cost in accuracy.
+        merge: tokens that every block merges into others, the most alike first, e.g. 8, up to half of them: faster.
     """
     from vitreous import commands
 
@@ -173,7 +173,7 @@ def predict(
         interval: coverage of an interval around each value, e.g. 0.9.
         anode: for powder patterns: of the X-ray tube, e.g. Cu, in place of what the files say.
         wavelength: for powder patterns: ångström, in place of what the files say.
-        merge: tokens by which every block makes them fewer, merging the most alike: faster, at some cost in accuracy.
+        merge: tokens that every block merges into others, the most alike first, e.g. 8, up to half of them: faster.
         format: csv or json.
         out: write here instead of printing.
     """
@@ -215,7 +215,7 @@ def explain(
         layer: the same for these layers alone, counted from 0, or from the end with -1.
         anode: for powder patterns: of the X-ray tube, e.g. Cu, in place of what the file says.
         wavelength: for powder patterns: ångström, in place of what the file says.
-        merge: tokens by which every block makes them fewer, merging the most alike: faster, at some cost in accuracy.
+        merge: tokens that every block merges into others, the most alike first, e.g. 8, up to half of them: faster.
     """
     from vitreous import commands
 

@@ -151,7 +151,7 @@ def evaluate(run: Path, data: str, targets: Sequence[str], part: str, merge: int
     """Scores of a run on labelled data: on one part of them, or on all; `merge` tokens in every block."""
     predictor = load(run)
     source = read(data, targets)
-    rows = _rows(run, predictor, source, part)
+    rows = rows_of(run, predictor, source, part)
     samples = predictor.check(predictor.on_axis(source)[rows])
     assert source.y is not None
     with merged(predictor.model, merge):
@@ -170,7 +170,7 @@ def report(
     if data is not None:
         source = RECIPES[data]().source if data in RECIPES else read(data, targets)
         predictor = told.predictor
-        rows = _rows(run, predictor, source, part)
+        rows = rows_of(run, predictor, source, part)
         x = predictor.on_axis(source)
         predictor.check(x[rows[:1]])
         assert source.y is not None
@@ -191,7 +191,7 @@ def _column(data: str, name: str, rows: NDArray[Any]) -> tuple[str, NDArray[Any]
     return source.targets[0].label, source.y[rows, 0]
 
 
-def _rows(run: Path, predictor: Predictor, source: Source, part: str) -> NDArray[np.intp]:
+def rows_of(run: Path, predictor: Predictor, source: Source, part: str) -> NDArray[np.intp]:
     """Rows of labelled data that make a part, split as the run split its own."""
     check_choice("part", part, ("all", *PARTS))
     _check_labels(source, predictor)

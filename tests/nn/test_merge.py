@@ -119,6 +119,14 @@ def test_the_most_alike_pairs_are_merged(seed: int, count: int, r: int) -> None:
         torch.testing.assert_close(likeness, mean[one] @ mean[other])
 
 
+def test_a_long_input_is_matched_part_by_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    keys, size = torch.randn(2, 3, 30, 4), (torch.arange(30) < 23).float().expand(2, -1)
+    whole = match(keys, size, 1)
+    monkeypatch.setattr("vitreous.nn.match._AT_ONCE", 50)
+    for part, wanted in zip(match(keys, size, 1), whole, strict=True):
+        torch.testing.assert_close(part, wanted)
+
+
 @pytest.mark.parametrize("pool", ["cls", "mean", "attention"])
 def test_absent_elements_leave_no_trace(pool: str) -> None:
     """What is masked is merged with nothing, be it NaN, and a sample's answer does not depend on the padding."""
@@ -236,6 +244,15 @@ def test_a_compiled_model_merges() -> None:
     torch.testing.assert_close(compiled(x), plain)
 
 
+def test_a_model_that_merges_exports_for_any_batch() -> None:
+    model = make(**LINE, pool="mean")
+    with vt.merged(model, 2), torch.no_grad():
+        batches = {0: torch.export.Dim("batch")}
+        exported = torch.export.export(model, (batch(model)["x"],), dynamic_shapes=(batches,)).module()
+        x = batch(model, 5)["x"]
+        torch.testing.assert_close(exported(x), model(x))
+
+
 def test_runs_in_bfloat16() -> None:
     model = make(**{**LINE, "bias": "relative"})
     x = batch(model)["x"]
@@ -248,10 +265,10 @@ def test_runs_in_bfloat16() -> None:
     ("model", "r", "message"),
     [
         (make(**LINE), -1, "merge: found -1, expected a number of tokens"),
-        (make(**LINE), 4, "4 tokens in each of 2 blocks are more than the 8 there are; at most 3 in each"),
+        (make(**LINE), 5, "merge: found 5, but of 8 tokens a block can merge half at most, 4"),
         (make(**LINE, score="location"), 1, "the score 'location' needs every token at its place"),
         (make(**LINE, thresholds=True), 1, "by learned thresholds already"),
-        (make(input=(1, 4), patch=(2,)), 1, "there is nothing to merge"),
+        (make(input=(1, 4), patch=(4,)), 1, "of 1 tokens a block can merge half at most, 0"),
         (CNN(CNNConfig(input=(1, 20), out=2)), 1, "a CNN has no tokens to merge"),
     ],
 )

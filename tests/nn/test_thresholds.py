@@ -9,7 +9,7 @@ from vitreous.errors import InputError
 from vitreous.nn import CNN, POOLS, CNNConfig
 from vitreous.nn.budget import counted, share
 from vitreous.nn.groups import Groups
-from vitreous.nn.thresholds import Thresholds, received
+from vitreous.nn.thresholds import Received, Thresholds
 
 CHOICES = [
     LINE,
@@ -173,10 +173,19 @@ def test_the_budget_moves_the_operations_the_right_way() -> None:
 
 def test_importance_is_what_a_token_receives_in_even_shares() -> None:
     even = torch.full((2, 3, 5, 5), 0.2)
-    torch.testing.assert_close(received(even, None), torch.ones(2, 5))
+    torch.testing.assert_close(Received(None)(even), torch.ones(2, 5))
     size = torch.tensor([[1.0, 2.0, 1.0, 1.0, 0.0]])  # five tokens of the input, the last place empty
     weights = torch.tensor([0.2, 0.4, 0.2, 0.2, 0.0]).expand(1, 3, 5, 5)
-    torch.testing.assert_close(received(weights, size), size)
+    torch.testing.assert_close(Received(size)(weights), size)
+
+
+def test_importance_is_found_a_few_samples_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that the weights of a whole batch never lie in memory together."""
+    model = cutting(**LINE)
+    x = batch(model, 7)["x"]
+    out = model(x)
+    monkeypatch.setattr("vitreous.nn.attention._AT_ONCE", 300)
+    torch.testing.assert_close(model(x), out)
 
 
 def test_counting_tokens_and_places_agree() -> None:

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 import vitreous as vt
+from benchmarks.merging import main as benchmark
 from tests.test_cli import fails, spectra_file
 from vitreous.cli import main
 from vitreous.nn import ViT
@@ -117,8 +118,8 @@ def test_mistakes_are_one_line(runs: Path, tmp_path: Path, capsys: pytest.Captur
     options = ["--target", "height:mm"]
     capsys.readouterr()
     assert "merge: found -1, expected a number of tokens" in fails(capsys, "predict", vit, data, "--merge", "-1")
-    assert "8 tokens in each of 4 blocks are more than the 20 there are; at most 4 in each" in fails(
-        capsys, "eval", vit, data, *options, "--merge", "8"
+    assert "merge: found 11, but of 20 tokens a block can merge half at most, 10" in fails(
+        capsys, "eval", vit, data, *options, "--merge", "11"
     )
     assert "merge: a CNN has no tokens to merge" in fails(capsys, "predict", cnn, data, "--merge", "1")
     assert "thresholds already" in fails(capsys, "predict", str(runs / "pruned"), data, "--merge", "1")
@@ -134,6 +135,17 @@ def test_mistakes_are_one_line(runs: Path, tmp_path: Path, capsys: pytest.Captur
     assert "is no run folder" in fails(capsys, "prune", str(tmp_path), "--out", out)
     assert "name them with --data" in fails(capsys, "prune", str(runs / "pruned"), "--out", out)
     assert not Path(out).exists()
+
+
+def test_the_benchmark_prints_scores_beside_speed_and_draws_them(
+    runs: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    out = tmp_path / "pareto.svg"
+    benchmark(runs / "vit", str(runs / "spectra.csv"), ("height:mm",), (2, 4), (runs / "pruned",), 20, 4, 2, figure=out)
+    told = capsys.readouterr().out
+    assert all(name in told for name in ("as it is", "r = 2", "r = 4", "pruned", "rmse", "times as fast"))
+    assert "100.0%" in told
+    assert out.stat().st_size > 5_000
 
 
 def test_a_model_without_thresholds_cannot_keep_to_a_budget() -> None:

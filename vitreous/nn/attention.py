@@ -122,7 +122,7 @@ def _reduced(scored: Dot | Tensor, mask: Tensor | None, bias: Tensor | None, red
     """What the sink wants to know of the weights, computed for a few samples at a time."""
     batch, heads, count = (scored if isinstance(scored, Tensor) else scored.q).shape[:3]
     keys = scored.shape[-1] if isinstance(scored, Tensor) else scored.k.shape[-2]
-    step = max(1, _AT_ONCE // (heads * count * keys))
+    step = max(1, _AT_ONCE // max(1, heads * count * keys))
 
     def weights(rows: slice) -> Tensor:
         extra = (part if part is None or len(part) == 1 else part[rows] for part in (mask, bias))

@@ -7,17 +7,20 @@ import torch
 from torch import Tensor, nn
 
 from vitreous.nn.groups import Groups, expand, expand_weights
-from vitreous.nn.record import Reduced, Sink, keep
+from vitreous.nn.record import Reduce, Reduced, Sink, keep
 
 
 class Reducer(Protocol):
     """Merges or drops tokens between attention and MLP."""
 
-    weighs: bool
-    """Whether it wants the attention weights; the keys it is given anyway."""
+    def wanted(self, groups: Groups) -> Reduce | None:
+        """What it wants to know of the attention weights; None for nothing."""
 
-    def __call__(self, x: Tensor, layer: int, groups: Groups, told: dict[str, Tensor]) -> Tensor:
-        """From tokens `(B, n, D)` to fewer; brings `groups` up to date."""
+    def __call__(self, x: Tensor, layer: int, groups: Groups, keys: Tensor, known: Tensor | None) -> Tensor:
+        """From tokens `(B, n, D)` to fewer; brings `groups` up to date.
+
+        `keys` `(B, heads, n, d)` are the attention's, and `known` is what was wanted of its weights.
+        """
 
 
 class Fewer:
@@ -43,13 +46,20 @@ class Fewer:
     def block(self, block: nn.Module, layer: int, z: Tensor, bias: Tensor | None, seen: Sink) -> Tensor:
         """Through one block; `bias` is between the input's tokens."""
         groups, source = self.groups, self.groups.source
-        told: dict[str, Tensor] = Reduced(None) if seen is None and not self.reducer.weighs else {}
-        between = partial(self.reducer, layer=layer, groups=groups, told=told)
+        wanted = self.reducer.wanted(groups)
+        told: dict[str, Tensor] = Reduced(wanted) if seen is None else {}
+        between = partial(self._between, wanted=wanted, layer=layer, told=told)
         z = block(z, bias=groups.bias(bias), seen=told, between=between)
         self.left.append(groups.left)
         if seen is not None:
             _tell(seen, told, source)
         return z
+
+    def _between(self, x: Tensor, wanted: Reduce | None, layer: int, told: dict[str, Tensor]) -> Tensor:
+        known = told.get("weights")
+        if wanted is not None and known is not None and not isinstance(told, Reduced):
+            known = wanted(known)
+        return self.reducer(x, layer, self.groups, told["keys"], known)
 
     def end(self, z: Tensor, seen: Sink) -> tuple[Tensor, Tensor]:
         """The last tokens for every token of the input, `(B, prefix + N, D)`, and which of these there still are."""

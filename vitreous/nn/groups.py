@@ -44,7 +44,7 @@ class Groups:
         change = weight.unsqueeze(-1) * (rows(x, a) - rows(x, b))  # nothing, where both are alike
         self.size = total.scatter_add(1, a, -moved)
         self.left = self.left - ((moved > 0).float() if share is None else share).sum(1)
-        places = torch.arange(x.shape[1] + 1, device=x.device).expand(len(x), -1)
+        places = torch.arange(x.shape[1] + 1, device=x.device).expand(x.shape[0], -1)
         self.source = places.scatter(1, a, torch.where(moved > 0, b, a)).gather(1, self.source)
         flat = x.flatten(0, 1).index_add(0, _flat(b, x.shape[1]), change.flatten(0, 1).to(x.dtype))
         return flat.reshape(x.shape)
@@ -62,7 +62,7 @@ class Groups:
             return x
         there = self.size > 0
         place = torch.where(there, there.cumsum(1), there.sum(1, keepdim=True) + (~there).cumsum(1)) - 1  # (B, n)
-        places = torch.arange(x.shape[1], device=x.device).expand(len(x), -1)
+        places = torch.arange(x.shape[1], device=x.device).expand(x.shape[0], -1)
         order = torch.empty_like(place).scatter(1, place, places)[:, :count]
         moved = F.pad(place.masked_fill(~there, count), (0, 1), value=count)
         self.source = moved.gather(1, self.source)
@@ -117,4 +117,4 @@ def rows(x: Tensor, index: Tensor) -> Tensor:
 
 def _flat(index: Tensor, count: int) -> Tensor:
     """Places within each sample `(B, k)` as places in the flattened batch `(B * k)`."""
-    return (index + count * torch.arange(len(index), device=index.device).unsqueeze(1)).flatten()
+    return (index + count * torch.arange(index.shape[0], device=index.device).unsqueeze(1)).flatten()

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-_AT_ONCE = 2**24  # similarities in memory at a time
+_AT_ONCE = 2**22  # similarities of a sample in memory at a time
 
 
 def match(keys: Tensor, size: Tensor | None, prefix: int) -> tuple[Tensor, Tensor, Tensor]:
@@ -24,12 +24,12 @@ def match(keys: Tensor, size: Tensor | None, prefix: int) -> tuple[Tensor, Tenso
     """
     unit = F.normalize(keys[:, :, prefix:].mean(1), dim=-1)
     second, first = unit[:, 1::2], unit[:, ::2]
-    step = max(1, _AT_ONCE // max(1, first.shape[0] * first.shape[1]))
+    step = max(1, _AT_ONCE // max(1, first.shape[1]))
     found = [_nearest(part, first, size, prefix) for part in second.split(step, dim=1)]
     best, partner = (torch.cat(parts, dim=1) for parts in zip(*found, strict=True))
     if size is not None:
         best = best.masked_fill(size[:, prefix + 1 :: 2] <= 0, float("-inf"))
-    a = torch.arange(prefix + 1, keys.shape[2], 2, device=keys.device).expand(len(keys), -1)
+    a = torch.arange(prefix + 1, keys.shape[2], 2, device=keys.device).expand(keys.shape[0], -1)
     return best, a, prefix + 2 * partner
 
 

@@ -17,19 +17,20 @@ from vitreous.nn.vit import ViT
 
 
 class Merging:
-    """Merges r tokens in every block, but never more than half of them."""
-
-    weighs = False
+    """Merges r tokens in every block, or half of them where that is less."""
 
     def __init__(self, r: int) -> None:
         self.r = r
 
-    def __call__(self, x: Tensor, layer: int, groups: Groups, told: dict[str, Tensor]) -> Tensor:
+    def wanted(self, groups: Groups) -> None:
+        """Nothing of the attention weights."""
+
+    def __call__(self, x: Tensor, layer: int, groups: Groups, keys: Tensor, known: Tensor | None) -> Tensor:
         """From tokens `(B, n, D)` to `(B, n - r, D)`."""
         r = min(self.r, (x.shape[1] - groups.prefix) // 2)
         if r == 0:
             return x
-        best, a, b = match(told["keys"], groups.size, groups.prefix)
+        best, a, b = match(keys, groups.size, groups.prefix)
         chosen = best.topk(r, dim=1, sorted=False).indices
         x = groups.merge(x, a.gather(1, chosen), b.gather(1, chosen))
         return groups.compact(x, x.shape[1] - r)
@@ -44,7 +45,7 @@ def merged(model: nn.Module, r: int) -> Iterator[None]:
 
     Args:
         model: a ViT with full attention, trained or not.
-        r: tokens that become fewer in each block; 0 for none.
+        r: tokens by which each block makes them fewer, or half of them where that is less; 0 for none.
 
     >>> import torch, vitreous as vt
     >>> model = vt.create_model("vit_spectrum_4500").eval()
@@ -74,8 +75,7 @@ def check_mergeable(model: nn.Module, r: int) -> ViT:
     inner.config.check_fewer("merge")
     if inner.thresholds is not None:
         raise InputError("merge: the model merges and drops tokens by learned thresholds already")
-    depth, most = inner.config.depth, inner.tokenizer.most
-    if r * depth >= most:
-        told = f"at most {(most - 1) // depth} in each" if most > depth else "there is nothing to merge"
-        raise InputError(f"merge: {r} tokens in each of {depth} blocks are more than the {most} there are; {told}")
+    most = inner.tokenizer.most
+    if r > most // 2:
+        raise InputError(f"merge: found {r}, but of {most} tokens a block can merge half at most, {most // 2}")
     return inner

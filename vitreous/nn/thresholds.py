@@ -52,18 +52,20 @@ class Thresholds(nn.Module):
     token, the mean of its members.
     """
 
-    weighs = True
-
     def __init__(self, depth: int) -> None:
         super().__init__()
         self.merge = Threshold(depth)
         self.prune = Threshold(depth)
 
-    def forward(self, x: Tensor, layer: int, groups: Groups, told: dict[str, Tensor]) -> Tensor:
+    def wanted(self, groups: Groups) -> "Received":
+        """The attention that tokens receive."""
+        return Received(groups.size)
+
+    def forward(self, x: Tensor, layer: int, groups: Groups, keys: Tensor, known: Tensor) -> Tensor:
         """From tokens `(B, n, D)` to those that the fullest sample keeps; in training, to as many as before."""
-        prefix, importance = groups.prefix, received(told["weights"], groups.size)
+        prefix, importance = groups.prefix, known
         if x.shape[1] - prefix > 1:
-            alike, a, b = match(told["keys"], groups.size, prefix)
+            alike, a, b = match(keys, groups.size, prefix)
             there = alike.isfinite()
             angle = alike.float().clamp(-1, 1).acos()
             share = self._above(-self.merge(angle, there, layer)) * there
@@ -92,7 +94,22 @@ class Thresholds(nn.Module):
         return hard + (soft - soft.detach())
 
 
-def received(weights: Tensor, size: Tensor | None) -> Tensor:
-    """Attention that each token receives from all that there are, in even shares, `(B, n)`."""
-    mean = weights.mean(1).float()  # over the heads: (B, n, n)
-    return mean.sum(1) if size is None else (size.detach().unsqueeze(1) @ mean).squeeze(1)
+class Received:
+    """Attention that each token receives from all that there are, in even shares: `(B, heads, n, n) -> (B, n)`.
+
+    It may be asked for a few samples at a time, in their order.
+
+    Args:
+        size: `(B, n)` of the tokens, a token of size s counting as s that look; None if all are 1.
+    """
+
+    def __init__(self, size: Tensor | None) -> None:
+        self.size, self._done = size, 0
+
+    def __call__(self, weights: Tensor) -> Tensor:
+        mean = weights.detach().mean(1).float()  # over the heads: (B, n, n)
+        if self.size is None:
+            return mean.sum(1)
+        size = self.size.detach()[self._done : self._done + weights.shape[0]]
+        self._done += weights.shape[0]
+        return (size.unsqueeze(1) @ mean).squeeze(1)
