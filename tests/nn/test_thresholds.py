@@ -184,6 +184,7 @@ def test_importance_is_found_a_few_samples_at_a_time(monkeypatch: pytest.MonkeyP
     model = cutting(**LINE)
     x = batch(model, 7)["x"]
     out = model(x)
+    monkeypatch.setattr("vitreous.nn.fewer._OPEN", 0)
     monkeypatch.setattr("vitreous.nn.attention._AT_ONCE", 300)
     torch.testing.assert_close(model(x), out)
 

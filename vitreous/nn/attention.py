@@ -113,9 +113,13 @@ def _softmax(scores: Tensor, mask: Tensor | None, bias: Tensor | None) -> Tensor
     extra = _additive_mask(mask, bias)
     if extra is None:
         return scores.softmax(dim=-1)
-    scores = scores.masked_fill(~extra, float("-inf")) if extra.dtype == torch.bool else scores + extra
-    nothing = scores.isneginf().all(-1, keepdim=True)
-    return scores.masked_fill(nothing, 0.0).softmax(dim=-1).masked_fill(nothing, 0.0)  # whose gradient is a number
+    forbidden = ~extra if extra.dtype == torch.bool else extra.isneginf()
+    nothing = forbidden.all(-1, keepdim=True)
+    if extra.dtype == torch.bool:
+        scores = scores.masked_fill(forbidden & ~nothing, float("-inf"))
+    else:
+        scores = scores + extra.masked_fill(nothing, 0.0)
+    return scores.softmax(dim=-1).masked_fill(nothing, 0.0)
 
 
 def _reduced(scored: Dot | Tensor, mask: Tensor | None, bias: Tensor | None, reduce: Reduce) -> Tensor:

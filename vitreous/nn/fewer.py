@@ -9,6 +9,8 @@ from torch import Tensor, nn
 from vitreous.nn.groups import Groups, expand, expand_weights
 from vitreous.nn.record import Reduce, Reduced, Sink, keep
 
+_OPEN = 2**22  # weights of a head that may lie in memory
+
 
 class Reducer(Protocol):
     """Merges or drops tokens between attention and MLP."""
@@ -47,7 +49,8 @@ class Fewer:
         """Through one block; `bias` is between the input's tokens."""
         groups, source = self.groups, self.groups.source
         wanted = self.reducer.wanted(groups)
-        told: dict[str, Tensor] = Reduced(wanted) if seen is None else {}
+        few = z.shape[0] * z.shape[1] ** 2 <= _OPEN  # weights that may as well mix the values, in the open
+        told: dict[str, Tensor] = Reduced(wanted) if seen is None and (wanted is None or not few) else {}
         between = partial(self._between, wanted=wanted, layer=layer, told=told)
         z = block(z, bias=groups.bias(bias), seen=told, between=between)
         self.left.append(groups.left)

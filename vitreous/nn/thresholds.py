@@ -107,9 +107,9 @@ class Received:
         self.size, self._done = size, 0
 
     def __call__(self, weights: Tensor) -> Tensor:
-        mean = weights.detach().mean(1).float()  # over the heads: (B, n, n)
+        weights = weights.detach().float()
         if self.size is None:
-            return mean.sum(1)
+            return weights.sum((1, 2)) / weights.shape[1]
         size = self.size.detach()[self._done : self._done + weights.shape[0]]
         self._done += weights.shape[0]
-        return (size.unsqueeze(1) @ mean).squeeze(1)
+        return (size[:, None, None, :] @ weights).mean(1).squeeze(1)
