@@ -101,6 +101,7 @@ def prune(
     budget: float = 0.5,
     data: str | None = None,
     target: tuple[str, ...] = (),
+    resume: bool = False,
     steps: int | None = None,
     batch: int | None = None,
     lr: float | None = None,
@@ -118,6 +119,7 @@ def prune(
         budget: share of its blocks' operations that the new run may spend, up to 1.
         data: where the run's data lie now, if not where they were; or other data with the same labels.
         target: the label columns, if the run does not know them.
+        resume: go on where it was stopped, or begin.
         steps: optimiser steps.
         batch: samples of a step; the recipe's own if not given.
         lr: highest learning rate of the thresholds.
@@ -126,7 +128,7 @@ def prune(
     from vitreous import commands
 
     made = commands.pruning(run, budget, data, target, {"steps": steps, "batch": batch, "lr": lr})
-    commands.run_training(made, out, resume=False, device=device, tensorboard=False)
+    commands.run_training(made, out, resume, device, tensorboard=False)
 
 
 def evaluate(

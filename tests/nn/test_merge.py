@@ -119,6 +119,14 @@ def test_the_most_alike_pairs_are_merged(seed: int, count: int, r: int) -> None:
         torch.testing.assert_close(likeness, mean[one] @ mean[other])
 
 
+def test_autocast_does_not_blur_what_is_alike() -> None:
+    keys = torch.randn(1, 1, 1, 8) + 0.05 * torch.randn(2, 3, 20, 8)  # all within a few degrees
+    wanted = match(keys, None, 0)
+    with torch.autocast("cpu", torch.bfloat16):
+        for found, one in zip(match(keys, None, 0), wanted, strict=True):
+            torch.testing.assert_close(found, one)
+
+
 def test_a_long_input_is_matched_part_by_part(monkeypatch: pytest.MonkeyPatch) -> None:
     keys, size = torch.randn(2, 3, 30, 4), (torch.arange(30) < 23).float().expand(2, -1)
     whole = match(keys, size, 1)

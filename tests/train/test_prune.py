@@ -1,7 +1,9 @@
 """Runs with fewer tokens: `--merge` on any run, and `vitreous prune`, which leaves a run like any other."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,6 +14,7 @@ from benchmarks.merging import main as benchmark
 from tests.test_cli import fails, spectra_file
 from vitreous.cli import main
 from vitreous.nn import ViT
+from vitreous.nn.budget import share
 from vitreous.train.budget import BudgetLoss
 
 
@@ -111,6 +114,30 @@ def test_pruning_can_be_told_where_the_data_lie(runs: Path, tmp_path: Path, caps
     assert "found samples of shape (1, 19), expected (1, 20)" in fails(
         capsys, "prune", run, "--out", str(tmp_path / "no"), "--data", str(wrong)
     )
+
+
+def test_pruning_that_was_killed_goes_on_to_the_same_thresholds(runs: Path, tmp_path: Path) -> None:
+    whole, parts, options = str(tmp_path / "whole"), str(tmp_path / "parts"), ["--steps", "100"]
+    main(["prune", str(runs / "vit"), "--out", whole, *options])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("vitreous.train.budget.share", stop_after(70))
+        with pytest.raises(RuntimeError, match="killed"):
+            main(["prune", str(runs / "vit"), "--out", parts, *options])
+    main(["prune", str(runs / "vit"), "--out", parts, *options, "--resume"])
+    states = [vt.load(folder).model.state_dict() for folder in (whole, parts)]
+    assert all(torch.equal(states[1][name], value) for name, value in states[0].items())
+
+
+def stop_after(steps: int) -> Callable[..., torch.Tensor]:
+    """The share of the operations, until the training is killed."""
+    left = iter(range(steps))
+
+    def counting(*args: Any) -> torch.Tensor:
+        if next(left, None) is None:
+            raise RuntimeError("killed")
+        return share(*args)
+
+    return counting
 
 
 def test_mistakes_are_one_line(runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from vitreous.nn.groups import Groups
-from vitreous.nn.match import match
+from vitreous.nn.match import full_precision, match
 
 TEMPERATURE = 0.1
 """Width of the sigmoid whose gradient stands for that of a threshold, in the threshold's units."""
@@ -112,4 +112,5 @@ class Received:
             return weights.sum((1, 2)) / weights.shape[1]
         size = self.size.detach()[self._done : self._done + weights.shape[0]]
         self._done += weights.shape[0]
-        return (size[:, None, None, :] @ weights).mean(1).squeeze(1)
+        with full_precision(weights):
+            return (size[:, None, None, :] @ weights).mean(1).squeeze(1)
