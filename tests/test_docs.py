@@ -55,7 +55,7 @@ def test_a_page_runs_from_its_first_block_to_its_last(
             if line.startswith("vitreous "):
                 commands += 1
                 args = shlex.split(line, comments=True)[1:]
-                main(args + ["--steps", "4"] * (args[0] == "train"))
+                main(args + ["--steps", "4"] * (args[0] in ("train", "prune")))
     assert commands >= (0 if page.name in RECORDS else 5)
 
 

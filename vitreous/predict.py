@@ -67,14 +67,16 @@ def predict(
     coverage: float | None,
     anode: str | None = None,
     wavelength: float | None = None,
+    merge: int = 0,
 ) -> list[dict[str, Any]]:
     """One record for every sample of the files; `anode` or `wavelength` (Å) are for powder patterns."""
     predictor = load(model)
-    return [
-        {"sample": name, **row}
-        for names, samples in inputs(predictor, model, files, anode, wavelength)
-        for name, row in zip(names, predictor(samples, coverage).rows(), strict=True)
-    ]
+    with predictor.merging(merge):
+        return [
+            {"sample": name, **row}
+            for names, samples in inputs(predictor, model, files, anode, wavelength)
+            for name, row in zip(names, predictor(samples, coverage).rows(), strict=True)
+        ]
 
 
 def inputs(

@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from vitreous.errors import InputError, check_choice
-from vitreous.nn.record import Reduced, Sink, keep
+from vitreous.nn.record import Reduce, Reduced, Sink, keep
 from vitreous.nn.relative import Displaced
 from vitreous.nn.score import SCORES, Dot, dot, logits, scaled_dot
 
@@ -85,17 +85,18 @@ class Attention(nn.Module):
         Args:
             mask: True where a key may be attended to, broadcastable to `(B, heads, N, M)`.
             bias: added to the logits, broadcastable to `(B, heads, N, M)`.
-            seen: where to keep the attention weights; None for the fast path.
+            seen: where to keep the keys and the attention weights; None for the fast path.
         """
         if context is None and mask is None and bias is None and seen is None:
             packed = self._packed(x)
             if packed is not None:
                 return self._project(packed)
         q, k, v = self._split(x, context)
-        scored = self._score(self.query_norm(q), self.key_norm(k), self.score)
+        scored = self._score(self.query_norm(q), keep(seen, "keys", self.key_norm(k)), self.score)
         dropout = self.dropout if self.training else 0.0
         if isinstance(seen, Reduced):
-            self._reduce(scored, *self.pairs(scored, mask, bias), seen)
+            if seen.reduce is not None:
+                keep(seen, "weights", self._reduced(scored, *self.pairs(scored, mask, bias), seen.reduce))
             seen = None  # from here on the fast path
         if isinstance(scored, Dot) and seen is None:
             mixed = self.mix(scored, v, mask, bias, dropout)
@@ -132,8 +133,8 @@ class Attention(nn.Module):
         kind = scored.dtype if isinstance(scored, Tensor) else scored.q.dtype
         return mask, None if bias is None else bias.to(kind)
 
-    def _reduce(self, scored: Dot | Tensor, mask: Tensor | None, bias: Tensor | None, seen: Reduced) -> None:
-        """Keep what the sink wants to know of the weights."""
+    def _reduced(self, scored: Dot | Tensor, mask: Tensor | None, bias: Tensor | None, reduce: Reduce) -> Tensor:
+        """What a sink wants to know of the weights."""
         batch, heads, count = (scored if isinstance(scored, Tensor) else scored.q).shape[:3]
         keys = scored.shape[-1] if isinstance(scored, Tensor) else scored.k.shape[-2]
 
@@ -141,7 +142,7 @@ class Attention(nn.Module):
             some = scored[rows] if isinstance(scored, Tensor) else Dot(scored.q[rows], scored.k[rows], scored.scale)
             return weigh(logits(some), rows_of(mask, rows), rows_of(bias, rows))
 
-        keep(seen, "weights", reduced(weights, batch, heads * count * keys, seen))
+        return reduced(weights, batch, heads * count * keys, reduce)
 
     def _split(self, x: Tensor, context: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
         """Queries of `x`, keys and values of the context: `(B, N, D) -> (B, heads, N, D / heads)` each."""
@@ -201,10 +202,10 @@ def share(scores: Tensor, v: Tensor, dropout: float) -> tuple[Tensor, Tensor]:
     return F.dropout(normalised(scores), dropout).to(v.dtype) @ v, total
 
 
-def reduced(weights: Callable[[slice], Tensor], batch: int, size: int, seen: Reduced) -> Tensor:
-    """What the sink wants to know of the `weights` of some rows, each of a size, computed for a few at a time."""
+def reduced(weights: Callable[[slice], Tensor], batch: int, size: int, reduce: Reduce) -> Tensor:
+    """What a sink wants to know of the `weights` of some rows, each of a size, computed for a few at a time."""
     step = max(1, _AT_ONCE // size)
-    return torch.cat([seen.reduce(weights(slice(start, start + step))) for start in range(0, max(1, batch), step)])
+    return torch.cat([reduce(weights(slice(start, start + step))) for start in range(0, max(1, batch), step)])
 
 
 def rows_of(part: Tensor | None, rows: slice) -> Tensor | None:

@@ -116,8 +116,12 @@ class Block(nn.Module):
         mask: Tensor | None = None,
         bias: Bias = None,
         seen: Sink = None,
+        between: Map | None = None,
     ) -> Tensor:
-        """`(B, N, D) -> (B, N, D)`; `seen` keeps `weights`, `attention`, `mlp` and `out` of this block."""
+        """`(B, N, D) -> (B, N, D)`; `seen` keeps `keys`, `weights`, `attention`, `mlp` and `out` of this block.
+
+        `between` is done to the tokens after the attention and before the MLP; it may make them fewer.
+        """
 
         def attend(z: Tensor) -> Tensor:
             return keep(seen, "attention", self.attention(z, mask=mask, bias=bias, seen=seen))
@@ -126,5 +130,7 @@ class Block(nn.Module):
             return keep(seen, "mlp", self.mlp(z))
 
         x = self._residual(x, attend, self.attention_norm, self.attention_branch)
+        if between is not None:
+            x = between(x)
         x = self._residual(x, feed, self.mlp_norm, self.mlp_branch)
         return keep(seen, "out", x)

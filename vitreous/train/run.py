@@ -27,11 +27,13 @@ from vitreous.data import PARTS, Source, Split, split
 from vitreous.data.augment import Augment
 from vitreous.data.scale import Scaling, fit_scaling
 from vitreous.errors import InputError
-from vitreous.nn.models import Config, build
+from vitreous.nn.budget import spending
+from vitreous.nn.models import Config, Model, build
 from vitreous.nn.vit import ViT
 from vitreous.train import state
 from vitreous.train.about import TASK, describe
 from vitreous.train.answers import collect, outputs, write_answers
+from vitreous.train.budget import BudgetLoss
 from vitreous.train.config import TrainConfig
 from vitreous.train.device import pick_device, pick_precision
 from vitreous.train.loop import Log, Loop, Watcher
@@ -59,6 +61,9 @@ class Experiment:
             for one answer.
         validation, test: shares of the data where the source does not give the parts.
         command: words of the command that makes it, but for `--out`; none where it was put together in Python.
+        start: what a finished run brings along; None to begin anew.
+        budget: share of the blocks' operations that the model may spend; then its thresholds alone are trained. 0 to
+            train all weights, at any cost.
     """
 
     source: Source
@@ -72,6 +77,17 @@ class Experiment:
     validation: float = 0.1
     test: float = 0.1
     command: tuple[str, ...] = ()
+    start: "Start | None" = None
+    budget: float = 0.0
+
+
+@dataclass(frozen=True)
+class Start:
+    """What a finished run brings to another: its weights, what its outputs mean, how its samples were scaled."""
+
+    model: Model
+    task: Task
+    scaling: Scaling
 
 
 def adjusted(found: Experiment, changes: dict[str, Any]) -> Experiment:
@@ -128,8 +144,11 @@ def train(
     resume = resume and (folder / state.LAST).exists()  # a run that was killed before its first state begins again
     e.augment.check(len(e.source.axes))
     parts = split(e.source, e.validation, e.test, config.seed)
-    task = task_for(e.source, parts.train, e.loss, e.label_smoothing, e.hypotheses)
-    scaling = fit_scaling(e.scale, e.source.x, parts.train)
+    if e.start is None:
+        task = task_for(e.source, parts.train, e.loss, e.label_smoothing, e.hypotheses)
+        scaling = fit_scaling(e.scale, e.source.x, parts.train)
+    else:
+        task, scaling = e.start.task, e.start.scaling
     accelerator = machine(config.precision, device)
     main = accelerator.is_main_process
     if config.batch % (accelerator.num_processes * config.accumulate):
@@ -139,9 +158,12 @@ def train(
         )
     torch.manual_seed(config.seed)
     model = build(replace(e.model, input=e.source.input, out=task.outputs))
-    if isinstance(task, Mixture):
+    if e.start is not None:
+        model.load_state_dict(e.start.model.state_dict(), strict=False)
+    elif isinstance(task, Mixture):
         _spread(model, task.start(_labels(e.source, parts.train)))
     kept = copy.deepcopy(model)
+    loss = BudgetLoss(model, task.loss, e.budget) if e.budget else task.loss
     if isinstance(model, ViT):
         model.checkpointing = config.checkpointing
         model.stream = torch.bfloat16 if config.stream == "bfloat16" else None
@@ -158,8 +180,9 @@ def train(
         return (x, y) if plain else e.augment(x, y)
 
     def evaluate(trained: nn.Module) -> dict[str, float]:
-        out = outputs(trained, e.source.x, parts.validation, scaling, accelerator, config.batch)
-        return task.metrics(out, task.encode(_labels(e.source, parts.validation)))
+        with spending(model) as spent:
+            out = outputs(trained, e.source.x, parts.validation, scaling, accelerator, config.batch)
+        return task.metrics(out, task.encode(_labels(e.source, parts.validation))) | spent
 
     def keep(weights: dict[str, Any]) -> None:
         if main:
@@ -170,7 +193,7 @@ def train(
         prepare = torch.compile(prepare)
     watchers: list[Watcher] = []
     loop = Loop(
-        model, task.loss, stream, prepare, evaluate if len(parts.validation) else None, task.better, config,
+        model, loss, stream, prepare, evaluate if len(parts.validation) else None, task.better, config,
         accelerator, folder, watchers,
     )  # fmt: skip
     if resume:
@@ -207,15 +230,16 @@ def _finish(
         rows = getattr(parts, part)
         if not len(rows):
             continue
-        if part == "test":
-            assert e.source.y is not None
-            out, kept = collect(model, task, scaling, e.source.x, e.source.y, rows, accelerator, e.train.batch)
-            if accelerator.is_main_process:
-                write_answers(folder, kept)
-        else:
-            out = outputs(model, e.source.x, rows, scaling, accelerator, e.train.batch)
+        with spending(model) as spent:
+            if part == "test":
+                assert e.source.y is not None
+                out, kept = collect(model, task, scaling, e.source.x, e.source.y, rows, accelerator, e.train.batch)
+                if accelerator.is_main_process:
+                    write_answers(folder, kept)
+            else:
+                out = outputs(model, e.source.x, rows, scaling, accelerator, e.train.batch)
         y = task.encode(_labels(e.source, rows))
-        result[part] = task.metrics(out, y)
+        result[part] = task.metrics(out, y) | spent
         if part == "validation" and isinstance(task, Regression):
             task = task.calibrated(out, y)
             if accelerator.is_main_process:
