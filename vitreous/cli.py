@@ -90,6 +90,7 @@ def train(
     optimiser: Literal["adamw", "muon"] | None = None,
     accumulate: int | None = None,
     shard: bool = False,
+    precision: Literal["auto", "float32", "bfloat16", "float8"] | None = None,
     seed: int | None = None,
     device: Literal["auto", "cpu", "cuda"] = "auto",
     tensorboard: bool = False,
@@ -115,6 +116,7 @@ def train(
         optimiser: AdamW, or Muon for the matrices.
         accumulate: parts into which each batch is cut to save memory.
         shard: share the model among the processes of a torchrun (FSDP) instead of giving each its own.
+        precision: auto is bfloat16 on a GPU that has it, float32 elsewhere; float8 has products of eight bits.
         seed: of everything that is random.
         device: where to train.
         tensorboard: write curves for TensorBoard too.
@@ -123,7 +125,7 @@ def train(
 
     changes = {
         "epochs": epochs, "steps": steps, "minutes": minutes, "batch": batch, "lr": lr, "optimiser": optimiser,
-        "accumulate": accumulate, "shard": shard or None, "seed": seed,
+        "accumulate": accumulate, "shard": shard or None, "precision": precision, "seed": seed,
     }  # fmt: skip
     made = commands.experiment(data, target, model, changes, system)
     commands.run_training(made, out, resume, device, tensorboard)

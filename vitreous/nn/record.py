@@ -23,6 +23,11 @@ class Reduced(dict[str, Tensor]):
         self.reduce = reduce
 
 
+def wants_keys(sink: Sink) -> bool:
+    """Whether a sink keeps the keys of an attention and none of its weights."""
+    return isinstance(sink, Reduced) and sink.reduce is None
+
+
 def keep(sink: Sink, name: str, value: Tensor) -> Tensor:
     """Put `value` in the sink, if there is one, and hand it on."""
     if sink is not None:

@@ -88,16 +88,19 @@ class ViT(Recordable):
         fewer = None if reducer is None else Fewer(reducer)
         if fewer is not None:
             z = fewer.begin(z, mask, self.config.prefix)
+        # what the last block does to tokens that nothing reads need not be computed
+        alone = self.config.pool == "cls" and self.config.attention == "full" and kept is None
         for layer, block in enumerate(self.blocks):
+            first = 1 if alone and layer + 1 == len(self.blocks) else None
             own = None if self.bias is None else self.bias(layer)
             bias = own if shared is None else shared if own is None else shared + own
             kept_here = None if seen is None else seen.blocks.get(layer)
             if fewer is not None:
                 z = fewer.block(block, layer, z, bias, kept_here)
             elif self.checkpointing and self.training:
-                z = checkpoint(block, z, mask=keys, bias=bias, seen=kept_here, use_reentrant=False)
+                z = checkpoint(block, z, mask=keys, bias=bias, seen=kept_here, first=first, use_reentrant=False)
             else:
-                z = block(z, mask=keys, bias=bias, seen=kept_here)
+                z = block(z, mask=keys, bias=bias, seen=kept_here, first=first)
         if fewer is not None:
             z, mask = self._end(fewer, z, kept)
         z = keep(kept, "normed", self.norm(z))  # y = LN(z_L)

@@ -28,6 +28,7 @@ from vitreous.data.augment import Augment
 from vitreous.data.scale import Scaling, fit_scaling
 from vitreous.errors import InputError
 from vitreous.nn.budget import spending
+from vitreous.nn.linear import in_eight_bits
 from vitreous.nn.models import Config, Model, build
 from vitreous.nn.vit import ViT
 from vitreous.train import state
@@ -108,7 +109,7 @@ def machine(precision: str = "auto", device: str = "auto") -> Accelerator:
     precision = pick_precision(precision, device)
     AcceleratorState._reset_state()  # another run of this process may have had another precision
     _rejoin(device == "cpu")
-    return Accelerator(cpu=device == "cpu", mixed_precision="bf16" if precision == "bfloat16" else "no")
+    return Accelerator(cpu=device == "cpu", mixed_precision="no" if precision == "float32" else "bf16")
 
 
 def _rejoin(cpu: bool) -> None:
@@ -167,6 +168,7 @@ def train(
     if isinstance(model, ViT):
         model.checkpointing = config.checkpointing
         model.stream = torch.bfloat16 if config.stream == "bfloat16" else None
+        in_eight_bits(model, config.precision == "float8")
     place = accelerator.device, accelerator.process_index, accelerator.num_processes
     stream: Stream
     if e.source.fresh is None:
