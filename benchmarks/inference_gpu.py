@@ -2,7 +2,7 @@
 
     python -m benchmarks.inference_gpu
 
-bfloat16 by autocast in all rows but the last two. `r` tokens are merged in each block (`vitreous predict --merge r`);
+bfloat16 by autocast in all rows but the last. `r` tokens are merged in each block (`vitreous predict --merge r`);
 what that costs in accuracy is measured on trained runs by `benchmarks.merging`. The last columns compare the answers
 with those of timm in float32: how often the likeliest class is the same, and the mean difference of the logits by
 their spread. The weights are random, so that near ties, which rounding decides, are far more frequent than in a trained
@@ -54,13 +54,17 @@ def eight_bits(model: vt.ViT) -> vt.ViT:
     return found
 
 
-def main(batch: int = 256, rounds: int = 7, merge: tuple[int, ...] = (8, 16)) -> None:
+def main(
+    batch: int = 256, rounds: int = 7, merge: tuple[int, ...] = (16,), only: str = "base", by: tuple[str, ...] = ()
+) -> None:
     """Print the table.
 
     Args:
         batch: images of a forward.
         rounds: timed rounds of each.
         merge: tokens that each block merges, one row each.
+        only: models whose name has this in it.
+        by: rows that have one of these in their names; all if not given.
     """
     add_peers()
     import timm
@@ -69,6 +73,8 @@ def main(batch: int = 256, rounds: int = 7, merge: tuple[int, ...] = (8, 16)) ->
     for heading in ("model", "by", "images/s", "a batch", "×", "same class", "logits apart"):
         table.add_column(heading, justify="left" if heading in ("model", "by") else "right")
     for name in ("vit_base_patch16_224", "vit_small_patch16_224"):
+        if only not in name:
+            continue
         torch.manual_seed(0)
         model = vt.create_model(name).cuda().eval()
         peer = timm.create_model(name).cuda().eval()
@@ -78,20 +84,21 @@ def main(batch: int = 256, rounds: int = 7, merge: tuple[int, ...] = (8, 16)) ->
             truth = peer(x)
         models: dict[str, nn.Module] = {
             "timm": peer,
-            "vitreous": model,
+            "vitreous, plain": model,
             **{f"vitreous, r = {r}": merging(model, r) for r in merge},
             "vitreous, float8": eight_bits(model),
-            f"vitreous, float8, r = {merge[-1]}": merging(eight_bits(model), merge[-1]),
         }
-        steps = {by: forward(found, x) for by, found in models.items()}
-        answers = {by: step().float().clone() for by, step in steps.items()}
+        models = {row: found for row, found in models.items() if not by or any(part in row for part in by)}
+        steps = {row: forward(found, x) for row, found in models.items()}
+        answers = {row: step().float().clone() for row, step in steps.items()}
         times = race(steps, "cuda", (rounds, rounds), repeats=20)
-        for by, taken in times.items():
+        first = next(iter(times.values()))
+        for row, taken in times.items():
             median = statistics.median(taken)
-            same = (answers[by].argmax(1) == truth.argmax(1)).float().mean()
-            apart = (answers[by] - truth).abs().mean() / truth.std()
+            same = (answers[row].argmax(1) == truth.argmax(1)).float().mean()
+            apart = (answers[row] - truth).abs().mean() / truth.std()
             table.add_row(
-                name, by, f"{batch / median:,.0f}", f"{median * 1e3:.2f} ms", f"{ratio(times['timm'], taken):.2f}",
+                name, row, f"{batch / median:,.0f}", f"{median * 1e3:.2f} ms", f"{ratio(first, taken):.2f}",
                 f"{same:.1%}", f"{apart:.4f}",
             )  # fmt: skip
     Console(width=140).print(table)

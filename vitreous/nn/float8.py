@@ -1,17 +1,21 @@
 """Products of eight bits on a GPU that has them: half the time of bfloat16, for rows that bring their own scale.
 
 Inputs and gradients are scaled row by row, weights by output, so that each row's largest value is the largest that the
-format has. Weights keep their precision where they are stored, and so does their gradient, a product in bfloat16.
+format has. To write a row in eight bits takes a pass over it, which pays where the product is wide: from a layer's
+input where it has more outputs, and from its gradient where it has fewer. All else is in bfloat16, the gradient of the
+weights included, and weights keep the precision in which they are stored.
 """
 
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from vitreous.errors import InputError
 
 _LARGEST = 448.0  # of float8_e4m3fn
+_WIDER = 2  # outputs for an input from which eight bits pay
 
 
 def check_float8(device: str) -> None:
@@ -23,24 +27,35 @@ def check_float8(device: str) -> None:
         raise InputError(f"precision: float8 needs compute capability 8.9, which {chip} has not; use bfloat16 instead")
 
 
-def float8_product(x: Tensor, weight: Tensor) -> Tensor:
-    """`(..., K), (N, K) -> (..., N)` in bfloat16; K and N must be multiples of 16."""
-    out: Tensor = _Product.apply(x.reshape(-1, x.shape[-1]), weight)  # type: ignore[no-untyped-call]
+def float8_product(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """`(..., K), (N, K) -> (..., N)` in bfloat16; K and N must be multiples of 16. The bias gets no gradient."""
+    out: Tensor = _Product.apply(x.reshape(-1, x.shape[-1]), weight, bias)  # type: ignore[no-untyped-call]
     return out.reshape(*x.shape[:-1], -1)
 
 
 class _Product(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, x: Tensor, weight: Tensor) -> Tensor:
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         x = x.to(torch.bfloat16)
         ctx.save_for_backward(x, weight)
-        return _multiply(_scaled(x), _scaled(weight))
+        return _product(x, weight, None if bias is None else bias.to(torch.bfloat16))
 
     @staticmethod
-    def backward(ctx: Any, *given: Tensor) -> tuple[Tensor, Tensor]:
+    def backward(ctx: Any, *given: Tensor) -> tuple[Tensor, Tensor, None]:
         x, weight = ctx.saved_tensors
         (g,) = given
-        return _multiply(_scaled(g), _scaled(weight.t())), (g.t() @ x).to(weight.dtype)
+        return _product(g, weight.t()), (g.t() @ x).to(weight.dtype), None
+
+
+def _product(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """`(M, K), (N, K) -> (M, N)`, in eight bits where that is wider."""
+    outputs, inputs = weight.shape
+    if outputs < _WIDER * inputs:
+        return F.linear(x, weight.to(x.dtype), bias)
+    (a, a_scale), (b, b_scale) = _scaled(x), _scaled(weight)
+    return torch._scaled_mm(
+        a, b.contiguous().t(), a_scale, b_scale.t().contiguous(), bias, out_dtype=torch.bfloat16, use_fast_accum=True
+    )
 
 
 def _scaled(x: Tensor) -> tuple[Tensor, Tensor]:
@@ -48,11 +63,3 @@ def _scaled(x: Tensor) -> tuple[Tensor, Tensor]:
     wide = x.float()
     most = wide.abs().amax(1, keepdim=True).clamp(min=1e-12)
     return (wide * (_LARGEST / most)).to(torch.float8_e4m3fn), most / _LARGEST
-
-
-def _multiply(a: tuple[Tensor, Tensor], b: tuple[Tensor, Tensor]) -> Tensor:
-    """`(M, K), (N, K) -> (M, N)`."""
-    (x, x_scale), (w, w_scale) = a, b
-    return torch._scaled_mm(
-        x, w.contiguous().t(), x_scale, w_scale.t().contiguous(), out_dtype=torch.bfloat16, use_fast_accum=True
-    )

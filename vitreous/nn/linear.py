@@ -19,11 +19,12 @@ class Linear(nn.Linear):
 
     def forward(self, x: Tensor, learns: bool = True) -> Tensor:
         """`learns` is False where another computes the gradient of the bias."""
-        bias = self.bias if learns else self.bias.detach()
         if not self.eight:
-            return F.linear(x, self.weight, bias)
+            return F.linear(x, self.weight, self.bias if learns else self.bias.detach())
+        if not learns:
+            return float8_product(x, self.weight, self.bias)
         out = self.product(x)
-        return out + bias.to(out.dtype)
+        return out + self.bias.to(out.dtype)
 
     def product(self, x: Tensor) -> Tensor:
         """Without the bias."""
@@ -31,9 +32,9 @@ class Linear(nn.Linear):
 
     def gelu(self, x: Tensor) -> Tensor:
         """With GELU."""
-        if self.eight or not multiplies_in_bfloat16(x):
+        if not multiplies_in_bfloat16(x):
             return gelu(self(x))
-        if not torch.is_grad_enabled():
+        if not torch.is_grad_enabled():  # in which eight bits and a pass for GELU would take as long
             out: Tensor = _linear_gelu(x, self.weight, self.bias)
         elif _FUSED is None:
             out = gelu(self(x))

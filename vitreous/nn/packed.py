@@ -109,6 +109,42 @@ def _backward(
 
 
 @triton.jit
+def _backward_whole(
+    qkv, out, log, given, grad, sums, count, parts, scale: tl.constexpr, natural: tl.constexpr, heads: tl.constexpr,
+    d: tl.constexpr, held: tl.constexpr, passing: tl.constexpr,
+):  # fmt: skip
+    """All keys of a head are held while the queries pass by: fewer products, for heads whose products are the cost."""
+    head, sample = tl.program_id(1) % heads, (tl.program_id(1) // heads).to(tl.int64)
+    wide: tl.constexpr = heads * d
+    step: tl.constexpr = 3 * wide
+    base = qkv + sample * count * step + head * d
+    outs, gives = out + sample * count * wide + head * d, given + sample * count * wide + head * d
+    logs = log + tl.program_id(1).to(tl.int64) * count
+    grads, total = grad + sample * count * step + head * d, sums + sample * step + head * d
+    e = tl.arange(0, d)
+    j = tl.arange(0, held)
+    k = _load(base + wide, j, e, step, count)
+    v = _load(base + 2 * wide, j, e, step, count)
+    dk = tl.zeros([held, d], tl.float32)
+    dv = tl.zeros([held, d], tl.float32)
+    asked = tl.zeros([d], tl.float32)
+    for start in range(0, count, passing):
+        i = start + tl.arange(0, passing)
+        q = _load(base, i, e, step, count)
+        g, own, lse = _given(outs, gives, logs, i, e, wide, count)
+        p = tl.exp2(tl.dot(k, tl.trans(q)) * scale - lse[None, :])  # (keys, queries)
+        dv += tl.dot(p.to(g.dtype), g)
+        ds = (p * (tl.dot(v, tl.trans(g)) - own[None, :])).to(q.dtype)  # keys beyond the end are zero: no harm below
+        dk += tl.dot(ds, q)
+        dq = tl.dot(tl.trans(ds), k) * natural
+        tl.store(grads + i[:, None] * step + e[None, :], dq.to(grads.dtype.element_ty), mask=i[:, None] < count)
+        asked += tl.sum(dq, 0)  # queries beyond the end have no gradient
+    tl.store(total + e, asked)
+    _store(grads + wide, total + wide, dk * natural, j, e, step, count)
+    _store(grads + 2 * wide, total + 2 * wide, dv, j, e, step, count)
+
+
+@triton.jit
 def _given(outs, gives, logs, i, e, wide, count):
     """Of some queries: the gradient of what they got, its product with that, and the logarithm of their sum."""
     there = i[:, None] < count
@@ -129,8 +165,9 @@ _FORWARD = {"rows": 64, "cols": 64, "num_warps": 4, "num_stages": 3}
 _BACKWARD = {  # by width of a head
     16: {"held": 128, "passing": 32, "num_warps": 2, "num_stages": 2},
     32: {"held": 128, "passing": 32, "num_warps": 4, "num_stages": 2},
-    64: {"held": 64, "passing": 32, "num_warps": 4, "num_stages": 1, "maxnreg": 128},
+    64: {"held": 256, "passing": 64, "num_warps": 8, "num_stages": 2},
 }
+_WHOLE = 256  # tokens that are held at once
 
 
 @triton_op("vitreous::packed_attention", mutates_args={})
@@ -162,11 +199,13 @@ def packed_attention_backward(
     """The gradient `(B, N, 3 D)`, and its sums over parts of the tokens, `(B, parts, 3 D)`."""
     batch, count, wide = qkv.shape
     d = wide // 3 // heads
-    parts = triton.cdiv(count, _BACKWARD[d]["held"])
+    settings = _BACKWARD[d]
+    whole = settings["held"] == _WHOLE
+    parts = triton.cdiv(count, settings["held"])
     grad, sums = torch.empty_like(qkv), qkv.new_empty(batch, parts, wide, dtype=torch.float32)
-    wrap_triton(_backward)[(2 * parts, batch * heads)](
+    wrap_triton(_backward_whole if whole else _backward)[(1 if whole else 2 * parts, batch * heads)](
         qkv, out, log, given.contiguous(), grad, sums, count, parts, scale * math.log2(math.e), scale,
-        heads=heads, d=d, **_BACKWARD[d],
+        heads=heads, d=d, **settings,
     )  # fmt: skip
     return grad, sums
 

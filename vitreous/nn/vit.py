@@ -89,14 +89,16 @@ class ViT(Recordable):
         if fewer is not None:
             z = fewer.begin(z, mask, self.config.prefix)
         # what the last block does to tokens that nothing reads need not be computed
-        alone = self.config.pool == "cls" and self.config.attention == "full" and kept is None
+        alone = self.config.pool == "cls" and self.config.attention == "full" and kept is None and self.counting is None
         for layer, block in enumerate(self.blocks):
             first = 1 if alone and layer + 1 == len(self.blocks) else None
             own = None if self.bias is None else self.bias(layer)
             bias = own if shared is None else shared if own is None else shared + own
             kept_here = None if seen is None else seen.blocks.get(layer)
-            if fewer is not None:
+            if fewer is not None and first is None:
                 z = fewer.block(block, layer, z, bias, kept_here)
+            elif fewer is not None:
+                z = block(z, bias=fewer.groups.bias(bias), first=first)
             elif self.checkpointing and self.training:
                 z = checkpoint(block, z, mask=keys, bias=bias, seen=kept_here, first=first, use_reentrant=False)
             else:

@@ -85,8 +85,7 @@ def random_crystals(system: str, count: int, s_max: float, device: torch.device 
     along = hkl[:, :1] * metric[:, 0] + hkl[:, 1:2] * metric[:, 1] + hkl[:, 2:] * metric[:, 2]  # (n, 3)
     tilt = along.square() / (s.square()[:, None] * metric.diagonal(dim1=1, dim2=2))
     intensity = wilson * torch.exp(-fall[owner] * s.square() / 2)
-    directions = torch.tensor(_DIRECTIONS.get(system, _AXES), device=device)
-    return Crystals(cell, table.numbers[group], Lines(s, intensity, owner, tilt, directions, count))
+    return Crystals(cell, table.numbers[group], Lines(s, intensity, owner, tilt, table.directions, count))
 
 
 def random_cells(system: str, count: int, device: torch.device | str = "cpu") -> Tensor:
@@ -114,9 +113,7 @@ def random_cells(system: str, count: int, device: torch.device | str = "cpu") ->
 
 def _draw(system: str, count: int, device: torch.device | str) -> Tensor:
     """Parameters `(count, k)` with the marginals and the correlations of the prior."""
-    quantiles, factor = (
-        torch.as_tensor(_prior()[f"{system}_{name}"], device=device) for name in ("quantiles", "factor")
-    )
+    quantiles, factor = _marginals(system, torch.device(device))
     normal = torch.randn(count, len(factor), device=device) @ factor.T
     share = 0.5 * (1 + torch.erf(normal / 2**0.5))
     place = ((share - 0.01) / 0.98 * (quantiles.shape[1] - 1)).clamp(0, quantiles.shape[1] - 1.001)
@@ -124,6 +121,15 @@ def _draw(system: str, count: int, device: torch.device | str) -> Tensor:
     rows = torch.arange(len(factor), device=device)
     below, above = quantiles[rows, low], quantiles[rows, low + 1]
     return below + (place - low) * (above - below)
+
+
+@lru_cache(maxsize=32)
+def _marginals(system: str, device: torch.device) -> tuple[Tensor, Tensor]:
+    """Quantiles of each parameter, and the factor of their correlations."""
+    quantiles, factor = (
+        torch.as_tensor(_prior()[f"{system}_{name}"], device=device) for name in ("quantiles", "factor")
+    )
+    return quantiles, factor
 
 
 @lru_cache(maxsize=1)
@@ -142,6 +148,7 @@ class _Table:
     present: Tensor  # (G, M), whether the group shows the line
     centric: Tensor  # (G,)
     frequency: Tensor  # (G,), how often the group occurs
+    directions: Tensor  # (k, 3), see `Lines`
 
 
 @lru_cache(maxsize=32)
@@ -164,6 +171,7 @@ def _table(system: str, s_max: float, device: torch.device) -> _Table:
         present.any(1).to(device),
         torch.tensor([groups.centrosymmetric(int(n)) for n in numbers], device=device),
         torch.as_tensor(frequency, device=device),
+        torch.tensor(_DIRECTIONS.get(system, _AXES), device=device),
     )
 
 

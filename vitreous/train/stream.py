@@ -32,6 +32,8 @@ def seed_of(seed: int, step: int, rank: int) -> int:
 class FreshStream:
     """New samples at every step, from a source that simulates them, for several steps at once on a GPU.
 
+    There they are simulated beside the training on those before, which has work waiting while the simulator does not.
+
     Args:
         batch: samples of a step, over all processes.
         rank, world: this process and how many there are.
@@ -44,15 +46,31 @@ class FreshStream:
         self.seed, self.rank = seed, rank
         together = min(_SIMULATED, _HELD // (4 * int(np.prod(source.input))))
         self.ahead = max(1, together // self.share) if device.type == "cuda" else 1
-        self._held: tuple[int, Batch] | None = None
+        self._held: dict[int, Batch] = {}
+        self._side = torch.cuda.Stream(device) if self.ahead > 1 else None
 
     def __call__(self, step: int) -> Batch:
         block, place = divmod(step, self.ahead)
-        if self._held is None or self._held[0] != block:
-            self._held = block, self._draw(block)
+        if place == 0 and block in self._held:
+            self._meet(block)
+        elif block not in self._held:
+            self._held = {block: self._draw(block)}
+        if place == self.ahead // 2 and self._side is not None:
+            with torch.cuda.stream(self._side):
+                self._held[block + 1] = self._draw(block + 1)
         rows = slice(place * self.share, (place + 1) * self.share)
-        samples, targets = self._held[1]
+        samples, targets = self._held[block]
         return samples[rows], targets[rows]
+
+    def _meet(self, block: int) -> None:
+        """Let the training wait for what was simulated beside it, and forget what came before."""
+        if self._side is None:
+            return
+        self._held = {block: self._held[block]}
+        here = torch.cuda.current_stream(self.device)
+        here.wait_stream(self._side)
+        for part in self._held[block]:
+            part.record_stream(here)
 
     def _draw(self, block: int) -> Batch:
         assert self.source.fresh is not None
