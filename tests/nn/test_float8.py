@@ -48,7 +48,7 @@ def test_layers_whose_widths_do_not_allow_it_stay_as_they_are() -> None:
 
 
 def test_a_cpu_is_told_what_to_use_instead() -> None:
-    with pytest.raises(InputError, match="float8 needs a GPU.*use float32 instead"):
+    with pytest.raises(InputError, match=r"float8 needs a GPU.*use float32 instead"):
         check_float8("cpu")
 
 
