@@ -15,6 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from vitreous.errors import InputError, check_choice
+from vitreous.nn.cache import Past
 from vitreous.nn.record import Reduced, Sink, keep
 from vitreous.nn.relative import Displaced
 from vitreous.nn.score import SCORES, Dot, dot, logits, scaled_dot
@@ -79,6 +80,7 @@ class Attention(nn.Module):
         mask: Tensor | None = None,
         bias: Bias = None,
         seen: Sink = None,
+        past: Past | None = None,
     ) -> Tensor:
         """Attend from `x` `(B, N, D)` to `context` `(B, M, D)`, or to `x` itself.
 
@@ -86,12 +88,13 @@ class Attention(nn.Module):
             mask: True where a key may be attended to, broadcastable to `(B, heads, N, M)`.
             bias: added to the logits, broadcastable to `(B, heads, N, M)`.
             seen: where to keep the attention weights; None for the fast path.
+            past: keys and values of the tokens before `x`, or of a context that stays; it takes up the new ones.
         """
-        if context is None and mask is None and bias is None and seen is None:
+        if context is None and mask is None and bias is None and seen is None and past is None:
             packed = self._packed(x)
             if packed is not None:
                 return self._project(packed)
-        q, k, v = self._split(x, context)
+        q, k, v = self._split(x, context, past)
         scored = self._score(self.query_norm(q), self.key_norm(k), self.score)
         dropout = self.dropout if self.training else 0.0
         if isinstance(seen, Reduced):
@@ -143,12 +146,13 @@ class Attention(nn.Module):
 
         keep(seen, "weights", reduced(weights, batch, heads * count * keys, seen))
 
-    def _split(self, x: Tensor, context: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+    def _split(self, x: Tensor, context: Tensor | None, past: Past | None = None) -> tuple[Tensor, Tensor, Tensor]:
         """Queries of `x`, keys and values of the context: `(B, N, D) -> (B, heads, N, D / heads)` each."""
         if context is None:
             q, k, v = self.qkv(x).unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4).unbind(0)
-            return q, k, v
-        return self._queries_of(x), *self._keys_of(context)
+            return (q, k, v) if past is None else (q, *past.extended(k, v))
+        kept = self._keys_of(context) if past is None else past.once(lambda: self._keys_of(context))
+        return self._queries_of(x), *kept
 
     def _queries_of(self, x: Tensor) -> Tensor:
         dim = x.shape[-1]
