@@ -117,7 +117,7 @@ def test_a_beam_finds_what_the_likeliest_first_token_hides() -> None:
 
             return Encoded(torch.zeros(len(source), 1, 1), source[:, :1] != PAD)
 
-        def decode(self, target: Tensor, source: object, state: object = None) -> Tensor:
+        def decode(self, target: Tensor, source: object, state: object = None, last: bool = False) -> Tensor:
             out = torch.zeros(*target.shape, WORDS)
             out[target == START] = torch.log(torch.tensor([1e-9] * 5 + [0.6, 0.4] + [1e-9] * 13))
             out[target == 6] = torch.log(torch.tensor([1e-9] * 2 + [1.0] + [1e-9] * 17))

@@ -35,7 +35,7 @@ def greedy(model: Seq2Seq, source: Tensor, most: int = 0, cached: bool = True, s
     total, count = (torch.zeros(len(source), device=source.device) for _ in range(2))
     for _ in range(_most(model, most)):
         given = written[:, -1:] if cached else written
-        chance, token = _chances(model.decode(given, encoded, state)).max(-1)
+        chance, token = _chances(model.decode(given, encoded, state, last=True)).max(-1)
         if stop:
             token, chance = token.masked_fill(ended, PAD), chance.masked_fill(ended, 0.0)
             count += ~ended
@@ -95,7 +95,7 @@ def _next(
     model: Seq2Seq, written: Tensor, encoded: Encoded, state: State, ended: Tensor, width: int
 ) -> tuple[Tensor, Tensor]:
     """Log-probabilities and tokens `(B, W, W)` with which each beam may go on; one that has ended stays as it is."""
-    out = _chances(model.decode(written.flatten(0, 1)[:, -1:], encoded, state))
+    out = _chances(model.decode(written.flatten(0, 1)[:, -1:], encoded, state, last=True))
     chances, tokens = out.topk(min(width, out.shape[-1]), dim=-1)
     chances, tokens = (part.unflatten(0, ended.shape) for part in (chances, tokens))
     stays = torch.full_like(chances, float("-inf"))

@@ -102,7 +102,7 @@ class Recurrent(Seq2Seq):
             z = self.drop(torch.cat(both, dim=-1)) + (z if layer else 0.0)
         return Encoded(z, mask)
 
-    def decode(self, target: Tensor, source: Encoded, state: State | None = None) -> Tensor:
+    def decode(self, target: Tensor, source: Encoded, state: State | None = None, last: bool = False) -> Tensor:
         """Logits `(B, T, vocabulary)` of what follows each token `(B, T)`."""
         hidden = self.start() if state is None else state
         assert isinstance(hidden, Hidden)
@@ -116,7 +116,8 @@ class Recurrent(Seq2Seq):
         for layer, gru in enumerate(self.upper, start=1):
             more, hidden.values[layer] = _run(gru, self.drop(torch.cat([z, context], dim=-1)), hidden.values[layer])
             z = z + more
-        return self.words(self.drop(torch.tanh(self.readout(torch.cat([z, context], dim=-1)))))
+        z = torch.cat([z, context], dim=-1)
+        return self.words(self.drop(torch.tanh(self.readout(z[:, -1:] if last else z))))
 
     def start(self) -> Hidden:
         """The state before the first token."""

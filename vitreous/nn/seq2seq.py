@@ -57,8 +57,11 @@ class Seq2Seq(Recordable):
         """Read `(B, S)`."""
 
     @abstractmethod
-    def decode(self, target: Tensor, source: Encoded, state: State | None = None) -> Tensor:
-        """Logits `(B, T, vocabulary)` of what follows each token `(B, T)`; with a state, they go on from its tokens."""
+    def decode(self, target: Tensor, source: Encoded, state: State | None = None, last: bool = False) -> Tensor:
+        """Logits `(B, T, vocabulary)` of what follows each token `(B, T)`, or the last of them alone.
+
+        With a state, the tokens go on from those that it has seen.
+        """
 
     @abstractmethod
     def start(self) -> State:
@@ -198,7 +201,7 @@ class Transformer(Seq2Seq):
             z = block(z, mask=mask[:, None, None])
         return Encoded(self.encoder_norm(z), mask)
 
-    def decode(self, target: Tensor, source: Encoded, state: State | None = None) -> Tensor:
+    def decode(self, target: Tensor, source: Encoded, state: State | None = None, last: bool = False) -> Tensor:
         """Logits `(B, T, vocabulary)` of what follows each token `(B, T)`."""
         assert state is None or isinstance(state, Pasts)
         seen = self.recording
@@ -214,7 +217,7 @@ class Transformer(Seq2Seq):
             assert isinstance(block, DecoderBlock)
             pasts = (None, None) if state is None else (state.own[layer], state.cross[layer])
             z = block.read(z, source, mask, None if seen is None else seen.blocks.get(layer), *pasts)
-        return self.words(self.norm(z))
+        return self.words(self.norm(z[:, -1:] if last else z))
 
     def start(self) -> Pasts:
         """The state before the first token."""

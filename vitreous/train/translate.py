@@ -44,7 +44,7 @@ class TextExperiment:
         model: its `vocabulary` is set from the subwords.
         train: how to train; its `batch` counts tokens of the target, padding included.
         languages: of source and target.
-        subwords: size of the vocabulary that is learnt from the training part.
+        subwords: a vocabulary, or the size of one that is learnt from the training part.
         label_smoothing: of the loss.
         epochs: if not 0, times that every pair is seen, in place of the steps.
         scored: whether BLEU and chrF are computed; else the translations are left to be scored elsewhere.
@@ -55,7 +55,7 @@ class TextExperiment:
     model: TextConfig
     train: TrainConfig = field(default_factory=TrainConfig)
     languages: tuple[str, str] = ("source", "target")
-    subwords: int = 8000
+    subwords: int | Subwords = 8000
     label_smoothing: float = 0.1
     epochs: float = 0.0
     scored: bool = True
@@ -136,6 +136,8 @@ def _subwords(e: TextExperiment, folder: Path, resume: bool) -> Subwords:
     """The vocabulary of a run that goes on, or one that is learnt from both languages of the training part."""
     if resume and (folder / SUBWORDS).is_file():
         return read_subwords(folder)
+    if isinstance(e.subwords, Subwords):
+        return e.subwords
     return Subwords.learnt((text for pair in e.pairs.train for text in pair), e.subwords)
 
 
@@ -183,7 +185,7 @@ def _told(e: TextExperiment, config: TrainConfig, fitting: int, accelerator: Acc
         "command": list(e.command),
         "train": config.to_dict(),
         "label_smoothing": e.label_smoothing,
-        "subwords": e.subwords,
+        "subwords": e.subwords if isinstance(e.subwords, int) else len(e.subwords),
         "samples": {part: len(e.pairs.of(part)) for part in PARTS} | {"train": fitting},
         "made_with": made_with(accelerator),
     }

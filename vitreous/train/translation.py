@@ -8,6 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from vitreous.data.extras import load_extra
+from vitreous.kind import TRANSLATION
 from vitreous.nn.seq2seq import PAD
 
 
@@ -15,7 +16,7 @@ from vitreous.nn.seq2seq import PAD
 class Translation:
     """From one language to another."""
 
-    kind: ClassVar[str] = "translation"
+    kind: ClassVar[str] = TRANSLATION
     better: ClassVar[tuple[str, str]] = ("loss", "min")
     source: str
     target: str

@@ -14,11 +14,12 @@ from torch import Tensor
 
 from vitreous.data.subwords import Subwords
 from vitreous.errors import InputError
+from vitreous.kind import TASK, translates
 from vitreous.nn.decode import beam, greedy
 from vitreous.nn.models import TextModel
 from vitreous.nn.record import record
 from vitreous.nn.seq2seq import END, START, Seq2Seq
-from vitreous.train.about import TASK, VERSION
+from vitreous.train.about import VERSION
 from vitreous.train.batches import padded, trimmed
 from vitreous.train.course import RESULT
 from vitreous.train.translation import Translation
@@ -136,21 +137,10 @@ def _together(order: Sequence[int], rows: Sequence[Sequence[int]], width: int) -
     return list(order[:count])
 
 
-def is_translation(folder: Path) -> bool:
-    """Whether a folder holds a run that translates."""
-    try:
-        found = json.loads((folder / TASK).read_text())
-    except (OSError, ValueError):
-        return False
-    return (
-        isinstance(found, dict) and isinstance(task := found.get("task"), dict) and task.get("kind") == Translation.kind
-    )
-
-
 def load_translator(folder: str | PathLike[str], device: str = "cpu") -> Translator:
     """The translator of a run folder."""
     folder = Path(folder)
-    if not is_translation(folder):
+    if not translates(folder):
         raise InputError(f"{folder}: is no run that translates")
     if not (folder / RESULT).is_file():
         raise InputError(f"{folder}: the run has not finished; go on with vitreous train --resume")

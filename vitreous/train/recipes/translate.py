@@ -21,7 +21,9 @@ def translate_en_de(model: str = "transformer") -> TextExperiment:
     """
     check_choice("model", model, MODELS)
     recurrent = model.startswith(_GRU)
-    config: TextConfig = TransformerConfig(_VOCABULARY, dim=384, depth=4, heads=6, dropout=0.3, attention_dropout=0.1)
+    config: TextConfig = TransformerConfig(
+        _VOCABULARY, dim=384, depth=4, heads=6, mlp=2.0, dropout=0.3, attention_dropout=0.1
+    )
     if recurrent:
         config = RecurrentConfig(_VOCABULARY, dim=512, depth=2, score=model.removeprefix(_GRU), dropout=0.3)
     settings = TrainConfig(
