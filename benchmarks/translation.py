@@ -46,10 +46,16 @@ PART = 15 << 20  # bytes of a part of the packed run
 CONSOLE = Console(width=120)
 
 
-def experiment(model: str, pairs: Pairs, subwords: Subwords, seconds: float, small: bool) -> TextExperiment:
-    """The recipe, for so many seconds, without evaluations on the way."""
+def experiment(
+    model: str, pairs: Pairs, subwords: Subwords, seconds: float, small: bool, vary: tuple[str, ...]
+) -> TextExperiment:
+    """The recipe, for so many seconds, with few evaluations on the way."""
     made = translate_en_de(model)
-    settings = replace(made.train, steps=200_000, minutes=seconds / 60, evaluate_every=1_000_000)
+    for name, value in (word.split("=") for word in vary):
+        part = "model" if hasattr(made.model, name) else "train"
+        owner = getattr(made, part)
+        made = replace(made, **{part: replace(owner, **{name: type(getattr(owner, name))(value)})})
+    settings = replace(made.train, steps=200_000, minutes=seconds / 60, evaluate_every=4000)
     config = made.model
     if small:
         settings, config = replace(settings, batch=512), replace(config, dim=48, depth=2)
@@ -97,6 +103,7 @@ def cached(model: TextModel, coded: list[list[int]], rows: int, length: int = 40
     )
 
 
+_MANY = (512, 2048)  # sentences at once that a GPU has time for
 _WAYS = {"with": True, "without": False}
 
 
@@ -122,7 +129,7 @@ def measure(made: TextExperiment, name: str, folder: Path, device: str) -> tuple
         "tokens per second": rate,
         "epochs": result["steps"] * made.train.batch * share / _tokens(made.pairs, train),
         "growth": growth(model, coded, 64),
-        "cache": [cached(model, coded, rows) for rows in (1, 64, 512)],
+        "cache": [cached(model, coded, rows) for rows in (1, 64, *(_MANY if place == "cuda" else ()))],
         "device": torch.cuda.get_device_name() if place == "cuda" else "CPU",
     }
     return told, [text for _, _, text in read_answers(folder / ANSWERS)]
@@ -212,6 +219,7 @@ def main(
     seconds: float = 60.0,
     device: Literal["auto", "cpu", "cuda"] = "auto",
     models: tuple[str, ...] = MODELS,
+    vary: tuple[str, ...] = (),
     pairs: int = 0,
     small: bool = False,
     score: Path | None = None,
@@ -225,6 +233,7 @@ def main(
         seconds: of training, for each model.
         device: where to train.
         models: which.
+        vary: settings of the recipe's model or training to try others of, e.g. dropout=0.2 lr=0.002.
         pairs: of each part, at most; all if 0.
         small: tiny models, for a trial on a CPU.
         score: print the table of such a folder.
@@ -254,10 +263,10 @@ def main(
     told = json.loads((out / MEASURED).read_text()) if (out / MEASURED).is_file() else {}
     answers = _read(out) or {"source": [s for s, _ in data.test], "reference": [t for _, t in data.test]}
     subwords = Subwords.learnt((text for pair in data.train for text in pair), 8000)
-    for name in models:
+    for name in (" ".join((model, *vary)) for model in models):
         if name in told:
             continue
-        made = experiment(name, data, subwords, seconds, small)
+        made = experiment(name.split()[0], data, subwords, seconds, small, vary)
         with tempfile.TemporaryDirectory() as folder:
             told[name], answers[name] = measure(made, name, Path(folder) / "run", device)
             if name == "transformer":
