@@ -9,6 +9,7 @@ translations of the held-out tenth, and the Transformer's run in half precision,
 `--unpack DIR --out RUN` puts together.
 """
 
+import gc
 import gzip
 import io
 import json
@@ -107,7 +108,7 @@ _MANY = (512, 2048)  # sentences at once that a GPU has time for
 _WAYS = {"with": True, "without": False}
 
 
-def measure(made: TextExperiment, name: str, folder: Path, device: str) -> tuple[dict[str, Any], list[str]]:
+def measure(made: TextExperiment, folder: Path, device: str) -> tuple[dict[str, Any], list[str]]:
     """Train one model; what is to be said about it, and its translations of the test part."""
     started = time.perf_counter()
     result = train_text(made, folder, device=device, bar=False)
@@ -214,6 +215,32 @@ def _write(folder: Path, told: dict[str, Any], answers: dict[str, list[str]]) ->
     (folder / ANSWERED).write_bytes(gzip.compress(json.dumps(answers, ensure_ascii=False).encode()))
 
 
+def train_all(
+    out: Path, seconds: float, device: str, models: tuple[str, ...], vary: tuple[str, ...], pairs: int, small: bool
+) -> None:
+    """Train and measure each model that the folder does not hold yet."""
+    data = en_de()
+    if pairs:
+        data = replace(data, train=data.train[:pairs], validation=data.validation[:pairs], test=data.test[:pairs])
+    out.mkdir(parents=True, exist_ok=True)
+    told = json.loads((out / MEASURED).read_text()) if (out / MEASURED).is_file() else {}
+    answers = _read(out) or {"source": [s for s, _ in data.test], "reference": [t for _, t in data.test]}
+    subwords = Subwords.learnt((text for pair in data.train for text in pair), 8000)
+    for model in models:
+        name = " ".join((model, *vary))
+        if name in told:
+            continue
+        made = experiment(model, data, subwords, seconds, small, vary)
+        with tempfile.TemporaryDirectory() as folder:
+            told[name], answers[name] = measure(made, Path(folder) / "run", device)
+            if name == "transformer":
+                pack(Path(folder) / "run", out)
+        _write(out, told, answers)
+        CONSOLE.print(f"{name}: {json.dumps(told[name])}", highlight=False)
+        gc.collect()  # the last model's recorded steps hold much of a GPU's memory
+        torch.cuda.empty_cache()
+
+
 def main(
     out: Path | None = None,
     seconds: float = 60.0,
@@ -256,23 +283,7 @@ def main(
     if unpack is not None:
         unpacked(unpack, out)
         return
-    data = en_de()
-    if pairs:
-        data = replace(data, train=data.train[:pairs], validation=data.validation[:pairs], test=data.test[:pairs])
-    out.mkdir(parents=True, exist_ok=True)
-    told = json.loads((out / MEASURED).read_text()) if (out / MEASURED).is_file() else {}
-    answers = _read(out) or {"source": [s for s, _ in data.test], "reference": [t for _, t in data.test]}
-    subwords = Subwords.learnt((text for pair in data.train for text in pair), 8000)
-    for name in (" ".join((model, *vary)) for model in models):
-        if name in told:
-            continue
-        made = experiment(name.split()[0], data, subwords, seconds, small, vary)
-        with tempfile.TemporaryDirectory() as folder:
-            told[name], answers[name] = measure(made, name, Path(folder) / "run", device)
-            if name == "transformer":
-                pack(Path(folder) / "run", out)
-        _write(out, told, answers)
-        CONSOLE.print(f"{name}: {json.dumps(told[name])}", highlight=False)
+    train_all(out, seconds, device, models, vary, pairs, small)
 
 
 if __name__ == "__main__":
