@@ -107,6 +107,18 @@ def test_a_run_stopped_and_resumed_ends_the_same(kind: str, tmp_path: Path, monk
     assert all(torch.equal(one[name], other[name]) for name in one)
 
 
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="records steps on a GPU")
+@pytest.mark.parametrize("kind", SMALL)
+def test_recorded_steps_of_several_lengths_train_as_plain_ones_do(kind: str, tmp_path: Path) -> None:
+    found = []
+    for way in ("graph", "off"):
+        made = small(kind, compile=way, precision="float32", steps=60)
+        train_text(replace(made, model=replace(made.model, dropout=0.0)), tmp_path / way, device="cuda", bar=False)
+        found.append(safetensors.torch.load_file(tmp_path / way / "model.safetensors"))
+    for name, value in found[0].items():
+        torch.testing.assert_close(value, found[1][name], atol=5e-3, rtol=1e-2)
+
+
 def test_epochs_are_counted_in_batches(tmp_path: Path) -> None:
     result = train_text(replace(small(), epochs=2.0), tmp_path / "run", device="cpu", bar=False)
     made = small()

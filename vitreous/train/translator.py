@@ -29,7 +29,7 @@ SUBWORDS = "subwords.json"
 BEAM = 4
 """Beams of a search."""
 _AT_ONCE = 2**15  # tokens of the sources that are translated together
-_SENTENCE = re.compile(r"(?<=[.!?:;…])\s+")
+_SENTENCE = re.compile(r"(?<=[.!?…])\s+")
 
 
 @dataclass(frozen=True)
