@@ -7,6 +7,7 @@ The rival in both is a compiled model under autocast with torch's fused AdamW. B
 the same data; their losses are printed side by side. Times are medians over rounds of (rival's time / ours).
 """
 
+import copy
 import statistics
 from collections.abc import Callable
 from dataclasses import replace
@@ -23,6 +24,7 @@ from tests.peers.path import add_peers
 from vitreous.bench.race import race, ratio
 from vitreous.data import split
 from vitreous.data.scale import fit_scaling
+from vitreous.nn.linear import in_eight_bits
 from vitreous.train import RECIPES
 from vitreous.train.config import TrainConfig
 from vitreous.train.optim import optimisers
@@ -61,11 +63,13 @@ def ours(
     batch: Callable[[], tuple[Tensor, Tensor]],
     loss: Callable[[Tensor, Tensor], Tensor],
     prepare: Callable[[Tensor, Tensor], tuple[Tensor, Tensor]] = lambda x, y: (x, y),
+    precision: str = "bfloat16",
 ) -> Train:
     """The step of `vitreous train`."""
-    config = TrainConfig(clip=0.0, stream="bfloat16")
-    accelerator = machine("bfloat16", "cuda")
+    config = TrainConfig(clip=0.0, stream="bfloat16", precision=precision)
+    accelerator = machine(precision, "cuda")
     model.stream = torch.bfloat16
+    in_eight_bits(model, precision == "float8")
     made = optimisers(model, "adamw", 1e-4, 0.05)
     ready = accelerator.prepare_model(model)
     step = Step(ready, torch.compile(ready), loss, prepare, made, None, config, accelerator)
@@ -110,9 +114,13 @@ def images(table: Table, only: str) -> None:
         peer.load_state_dict(to_timm(model))
         x, y = torch.randn(256, 3, 224, 224, device="cuda"), torch.randint(1000, (256,), device="cuda")
         given = lambda x=x, y=y: (x, y)  # noqa: E731
+        eight = copy.deepcopy(model)
         rivals = {
             "timm, compiled": lambda peer=peer, given=given: plain(peer, given, F.cross_entropy),
             "vitreous": lambda model=model, given=given: ours(model, given, F.cross_entropy),
+            "vitreous, float8": lambda model=eight, given=given: ours(
+                model, given, F.cross_entropy, precision="float8"
+            ),
         }
         compare(name, rivals, 256, table)
 

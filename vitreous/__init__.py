@@ -13,7 +13,7 @@ from vitreous.errors import InputError
 if TYPE_CHECKING:
     from vitreous import data, estimators, nn, train, zoo
     from vitreous.estimators import ViTClassifier, ViTRegressor
-    from vitreous.nn import ViT, ViTConfig, record
+    from vitreous.nn import ViT, ViTConfig, merged, record
     from vitreous.predict import load
     from vitreous.zoo import create_model, list_models, load_model, load_weights, save_model, save_weights
 
@@ -21,7 +21,7 @@ __version__ = "0.1.0"
 
 _ROOMS = ("data", "estimators", "nn", "train", "zoo")
 _HOMES = {  # where each name lives
-    **dict.fromkeys(("ViT", "ViTConfig", "record"), "nn"),
+    **dict.fromkeys(("ViT", "ViTConfig", "merged", "record"), "nn"),
     **dict.fromkeys(("create_model", "list_models", "load_model", "load_weights", "save_model", "save_weights"), "zoo"),
     **dict.fromkeys(("ViTClassifier", "ViTRegressor"), "estimators"),
     "load": "predict",
@@ -40,6 +40,7 @@ __all__ = [
     "load",
     "load_model",
     "load_weights",
+    "merged",
     "nn",
     "record",
     "save_model",

@@ -90,6 +90,7 @@ def train(
     optimiser: Literal["adamw", "muon"] | None = None,
     accumulate: int | None = None,
     shard: bool = False,
+    precision: Literal["auto", "float32", "bfloat16", "float8"] | None = None,
     seed: int | None = None,
     device: Literal["auto", "cpu", "cuda"] = "auto",
     tensorboard: bool = False,
@@ -116,6 +117,7 @@ def train(
         optimiser: AdamW, or Muon for the matrices.
         accumulate: parts into which each batch is cut to save memory.
         shard: share the model among the processes of a torchrun (FSDP) instead of giving each its own.
+        precision: auto is bfloat16 on a GPU that has it, float32 elsewhere; float8 has products of eight bits.
         seed: of everything that is random.
         device: where to train.
         tensorboard: write curves for TensorBoard too.
@@ -125,11 +127,48 @@ def train(
 
     changes = {
         "epochs": epochs, "steps": steps, "minutes": minutes, "batch": batch, "lr": lr, "optimiser": optimiser,
-        "accumulate": accumulate, "shard": shard or None, "seed": seed,
+        "accumulate": accumulate, "shard": shard or None, "precision": precision, "seed": seed,
     }  # fmt: skip
     make = commands.text_experiment if data in TEXTS else commands.experiment
     made = make(data, target, model, changes, system)
     commands.run_training(made, out, resume, device, tensorboard)
+
+
+def prune(
+    run: Annotated[Path, Positional, arg(metavar="RUN")],
+    out: Path,
+    *,
+    budget: float = 0.5,
+    data: str | None = None,
+    target: tuple[str, ...] = (),
+    resume: bool = False,
+    steps: int | None = None,
+    batch: int | None = None,
+    lr: float | None = None,
+    device: Literal["auto", "cpu", "cuda"] = "auto",
+) -> None:
+    """Make a run faster: teach its blocks which tokens to merge and which to drop, and leave a new run folder.
+
+    Each block learns two thresholds: how alike tokens must be to be merged, and how much attention a token must receive
+    to stay. The weights do not change, so that it takes a small part of the time that the training took. The new run is
+    used like any other. Without any training: vitreous predict RUN ... --merge 8
+
+    Args:
+        run: folder of a finished run of a Vision Transformer.
+        out: folder of the new run.
+        budget: share of its blocks' operations that the new run may spend, up to 1.
+        data: where the run's data lie now, if not where they were; or other data with the same labels.
+        target: the label columns, if the run does not know them.
+        resume: go on where it was stopped, or begin.
+        steps: optimiser steps.
+        batch: samples of a step; the recipe's own if not given.
+        lr: highest learning rate of the thresholds.
+        device: where to train.
+    """
+    from vitreous import commands
+
+    made = commands.pruning(run, budget, data, target, {"steps": steps, "batch": batch, "lr": lr})
+    commands.run_training(made, out, resume, device, tensorboard=False)
 
 
 def evaluate(
@@ -138,6 +177,7 @@ def evaluate(
     *,
     target: tuple[str, ...] = (),
     part: Literal["all", "train", "validation", "test"] = "test",
+    merge: int = 0,
 ) -> None:
     """Score a run on labelled data.
 
@@ -147,10 +187,11 @@ def evaluate(
             tab and a target in each line, or nothing for the data that it was trained on.
         target: the label columns, as in train.
         part: which part of the data; 'all' for data that the run has not seen.
+        merge: tokens that every block merges into others, the most alike first, e.g. 8, up to half of them: faster.
     """
     from vitreous import commands
 
-    for name, value in commands.evaluate(run, data, target, part).items():
+    for name, value in commands.evaluate(run, data, target, part, merge).items():
         print(f"{name:12s} {value:.6g}")
 
 
@@ -161,6 +202,7 @@ def predict(
     interval: float | None = None,
     anode: str | None = None,
     wavelength: float | None = None,
+    merge: int = 0,
     format: Literal["csv", "json"] = "csv",
     out: Path | None = None,
 ) -> None:
@@ -175,6 +217,7 @@ def predict(
         interval: coverage of an interval around each value, e.g. 0.9.
         anode: for powder patterns: of the X-ray tube, e.g. Cu, in place of what the files say.
         wavelength: for powder patterns: ångström, in place of what the files say.
+        merge: tokens that every block merges into others, the most alike first, e.g. 8, up to half of them: faster.
         format: csv or json.
         out: write here instead of printing.
     """
@@ -182,7 +225,7 @@ def predict(
     from vitreous.predict import as_text
     from vitreous.predict import predict as predict_files
 
-    text = as_text(predict_files(run, files, interval, anode, wavelength), format)
+    text = as_text(predict_files(run, files, interval, anode, wavelength, merge), format)
     if out is None:
         print(text, end="")
     else:
@@ -200,6 +243,7 @@ def explain(
     layer: tuple[int, ...] = (),
     anode: str | None = None,
     wavelength: float | None = None,
+    merge: int = 0,
 ) -> None:
     """Draw what an answer rests on: attention, rollout, attention × gradient and integrated gradients over the input.
 
@@ -216,10 +260,11 @@ def explain(
         layer: the same for these layers alone, counted from 0, or from the end with -1.
         anode: for powder patterns: of the X-ray tube, e.g. Cu, in place of what the file says.
         wavelength: for powder patterns: ångström, in place of what the file says.
+        merge: tokens that every block merges into others, the most alike first, e.g. 8, up to half of them: faster.
     """
     from vitreous import commands
 
-    for line in commands.explain(run, input, out, row, target, layer, heads, anode, wavelength):
+    for line in commands.explain(run, input, out, row, target, layer, heads, anode, wavelength, merge):
         print(line)
     print(f"The figure is in {out}")
 
@@ -348,6 +393,7 @@ def powder(command: Callable[[], None]) -> None:
 
 COMMANDS: dict[str, Callable[..., None]] = {
     "train": train,
+    "prune": prune,
     "eval": evaluate,
     "predict": predict,
     "explain": explain,

@@ -1,4 +1,4 @@
-"""What the commands train, eval, compare, sweep, report, export and explain do, apart from their flags."""
+"""What the commands train, prune, eval, compare, sweep, report, export and explain do, apart from their flags."""
 
 import inspect
 from collections.abc import Iterable, Mapping, Sequence
@@ -30,6 +30,7 @@ from vitreous.predict import inputs
 from vitreous.train.answers import collect, evenly, read_answers
 from vitreous.train.folder import read_experiment, read_result
 from vitreous.train.predictor import Predictor, load
+from vitreous.train.prune import prune
 from vitreous.train.recipes import RECIPES, TEXTS
 from vitreous.train.recipes.own import own
 from vitreous.train.run import Experiment, adjusted, train
@@ -87,6 +88,35 @@ def _has_system(recipe: str) -> bool:
     return "system" in inspect.signature(RECIPES[recipe]).parameters
 
 
+def pruning(run: Path, budget: float, data: str | None, targets: Sequence[str], changes: dict[str, Any]) -> Experiment:
+    """The training of a run's thresholds on the data that it was trained on, or on others."""
+    predictor, told = load(run), read_experiment(run)
+    what, options = _command(told)
+    if what is None and data is None:
+        raise InputError(f"{run}: does not say on which data it was trained; name them with --data")
+    model, system = (options.get(name, (None,))[0] for name in ("model", "system"))
+    made = experiment(data or what or "", targets or options.get("target", ()), model, {}, system)
+    _check_labels(made.source, predictor)
+    words = [f"--{name}={value}" for name, value in (("data", data), *changes.items()) if value is not None]
+    words += ["--target", *targets] if targets else []
+    command = ("vitreous", "prune", str(run), f"--budget={budget:g}", *words)
+    return prune(predictor, replace(made, command=command), told, budget, changes)
+
+
+def _command(made: Mapping[str, Any]) -> tuple[str | None, dict[str, list[str]]]:
+    """What the `vitreous train` that made a run was given, and the words after each of its flags."""
+    words: Sequence[str] = made.get("command") or ()
+    if list(words[:2]) != ["vitreous", "train"]:
+        return None, {}
+    options: dict[str, list[str]] = {}
+    for word in words[3:]:
+        if word.startswith("--"):
+            options[word.removeprefix("--")] = []
+        else:
+            options[next(reversed(options))].append(word)
+    return words[2], options
+
+
 def run_training(made: Experiment | TextExperiment, out: Path, resume: bool, device: str, tensorboard: bool) -> None:
     """Train, and print how good the result is."""
     others = resume, device, tensorboard
@@ -134,10 +164,13 @@ def run_sweep(made: Experiment, folder: Path, space: dict[str, Sequence[int]], d
     console().print(f"The effect of each factor is drawn in {figure}", highlight=False)
 
 
-def evaluate(run: Path, data: str | None, targets: Sequence[str], part: str) -> dict[str, float]:
-    """Scores of a run on labelled data: on one part of them, or on all; a run that translates knows its own."""
+def evaluate(run: Path, data: str | None, targets: Sequence[str], part: str, merge: int = 0) -> dict[str, float]:
+    """Scores of a run on labelled data: on one part of them, or on all; `merge` tokens in every block.
+
+    A run that translates knows its own data.
+    """
     if translates(run):
-        texts.refuse(run, {"target": targets})
+        texts.refuse(run, {"target": targets, "merge": merge})
         return texts.score(run, data, part)
     if data is None:
         raise InputError(f"data: name labelled data on which {run} is to be scored")
@@ -146,7 +179,8 @@ def evaluate(run: Path, data: str | None, targets: Sequence[str], part: str) -> 
     rows = rows_of(run, predictor, source, part)
     samples = predictor.check(predictor.on_axis(source)[rows])
     assert source.y is not None
-    return predictor.score(samples, source.y[rows])
+    with predictor.merging(merge):
+        return predictor.score(samples, source.y[rows])
 
 
 def report(
@@ -191,7 +225,7 @@ def _labelled(data: str, targets: Sequence[str], made: Mapping[str, Any]) -> Sou
     """A recipe's data, of the crystal system that the run was made for, or data of one's own."""
     if data not in RECIPES:
         return read(data, targets)
-    system = _options(made.get("command", ())).get("system", ())
+    system = _command(made)[1].get("system", ())
     return experiment(data, targets, None, {}, *system if _has_system(data) else ()).source
 
 
@@ -225,25 +259,13 @@ def _of_run(run: Path, data: str | None, targets: Sequence[str]) -> Source:
     """The named data, or those that a run says it was trained on."""
     if data is not None:
         return _labelled(data, targets, read_experiment(run))
-    words = read_experiment(run).get("command") or []
-    if len(words) < 3:
+    what, options = _command(read_experiment(run))
+    if what is None:
         raise InputError(f"int8: {run} does not say what it was trained on; name labelled data with --data")
-    options = _options(words[3:])
     try:
-        return experiment(words[2], options.get("target", ()), None, {}, *options.get("system", ())).source
+        return experiment(what, options.get("target", ()), None, {}, *options.get("system", ())).source
     except InputError as fault:
         raise InputError(f"int8: its loss cannot be measured ({fault}); name labelled data with --data") from None
-
-
-def _options(words: Sequence[str]) -> dict[str, list[str]]:
-    """The words after each flag of a command."""
-    found: dict[str, list[str]] = {}
-    for word in words:
-        if word.startswith("--"):
-            found[word.removeprefix("--")] = []
-        elif found:
-            found[next(reversed(found))].append(word)
-    return found
 
 
 def _print_loss(predictor: Predictor, made: Exported, x: NDArray[Any], source: Source, rows: NDArray[np.intp]) -> None:
@@ -287,13 +309,13 @@ def _check_labels(source: Source, predictor: Predictor) -> None:
 
 def explain(
     run: Path, file: str, out: Path, row: int, target: str | None, layers: Sequence[int], heads: bool,
-    anode: str | None, wavelength: float | None,
+    anode: str | None, wavelength: float | None, merge: int = 0,
 ) -> Sequence[str]:  # fmt: skip
     """Draw why a run answers as it does to one sample of a file; returns what there is to say about it."""
     check_format(out)
     if translates(run):
         others = {"row": row, "target": target, "layer": layers, "heads": heads, "anode": anode}
-        texts.refuse(run, others | {"wavelength": wavelength})
+        texts.refuse(run, others | {"wavelength": wavelength, "merge": merge})
         return texts.draw(run, file, out)
     predictor = load(run)
     if (heads or layers) and not isinstance(predictor.model, ViT):
@@ -305,10 +327,11 @@ def explain(
         ((names, samples),) = inputs(predictor, run, [Path(file)], anode, wavelength)
     if not 0 <= row < len(names):
         raise InputError(f"row: found {row}, but {file} holds {len(names)} sample(s), counted from 0")
-    told = (
-        explain_heads(predictor, samples[row], layers or None, target, Path(names[row]).name)
-        if heads or layers
-        else explain_sample(predictor, samples[row], target, Path(names[row]).name)
-    )
+    with predictor.merging(merge):
+        told = (
+            explain_heads(predictor, samples[row], layers or None, target, Path(names[row]).name)
+            if heads or layers
+            else explain_sample(predictor, samples[row], target, Path(names[row]).name)
+        )
     save(told.figure, out)
     return told.text

@@ -68,19 +68,22 @@ def predict(
     coverage: float | None,
     anode: str | None = None,
     wavelength: float | None = None,
+    merge: int = 0,
 ) -> list[dict[str, Any]]:
     """One record for every sample of the files; `anode` or `wavelength` (Å) are for powder patterns.
 
     A run that translates takes texts in place of files.
     """
     if translates(model):
-        return _translate(model, files, {"interval": coverage, "anode": anode, "wavelength": wavelength})
+        others = {"interval": coverage, "anode": anode, "wavelength": wavelength, "merge": merge}
+        return _translate(model, files, others)
     predictor = load(model)
-    return [
-        {"sample": name, **row}
-        for names, samples in inputs(predictor, model, [Path(file) for file in files], anode, wavelength)
-        for name, row in zip(names, predictor(samples, coverage).rows(), strict=True)
-    ]
+    with predictor.merging(merge):
+        return [
+            {"sample": name, **row}
+            for names, samples in inputs(predictor, model, [Path(file) for file in files], anode, wavelength)
+            for name, row in zip(names, predictor(samples, coverage).rows(), strict=True)
+        ]
 
 
 def _translate(run: Path, texts: Sequence[str | Path], others: Mapping[str, object]) -> list[dict[str, Any]]:

@@ -6,6 +6,7 @@ Nothing here needs torch, so that an exported model answers where torch is not i
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -118,6 +119,12 @@ class AnyPredictor(ABC):
     @abstractmethod
     def __call__(self, x: ArrayLike, coverage: float | None = None) -> Prediction:
         """Predict samples `(n, *grid)` or `(n, channels, *grid)`; `coverage` asks for intervals, e.g. 0.9."""
+
+    def merging(self, r: int) -> AbstractContextManager[None]:
+        """For as long as the `with` block lasts every block merges r tokens; 0 for none."""
+        if r:
+            raise InputError("merge: tokens are merged by runs and .safetensors files, not by an exported .onnx model")
+        return nullcontext()
 
     def check(self, x: ArrayLike) -> NDArray[Any]:
         """Samples as `(n, channels, *grid)`, or one line that says what is wrong with them."""

@@ -90,3 +90,14 @@ def test_heads_that_do_not_divide_the_width_are_refused() -> None:
 def test_location_must_know_the_number_of_keys() -> None:
     with pytest.raises(InputError, match="largest number of keys"):
         Attention(DIM, HEADS, "location")
+
+
+def test_a_query_that_may_attend_to_nothing_has_a_gradient() -> None:
+    """Recorded as on the fast path: nothing, not a number that is none."""
+    attention, x = Attention(DIM, HEADS), torch.randn(2, 4, DIM, requires_grad=True)
+    for given in ({"mask": torch.zeros(1, 1, 1, 4).bool()}, {"bias": torch.full((1, 1, 1, 4), float("-inf"))}):
+        seen: dict[str, Tensor] = {}
+        attention(x, **given, seen=seen).sum().backward()
+        assert not seen["weights"].any()
+        assert x.grad is not None
+        assert x.grad.isfinite().all()

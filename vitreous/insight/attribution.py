@@ -154,13 +154,14 @@ def attention_gradient(question: Question) -> NDArray[np.float64]:
     model = transformer(question.predictor)
     with torch.enable_grad(), record(model) as seen:
         value = question.value(model(question.x)).sum()
-    weights = list(seen.attention.values())
-    relevance = torch.eye(weights[0].shape[-1], device=question.x.device).unsqueeze(0)
-    for layer, gradient in zip(weights, torch.autograd.grad(value, weights), strict=True):
-        pull = layer.detach() * gradient
+    weights = [seen[f"blocks.{layer}.weights"] for layer in seen.layers]
+    read = readout(model, seen).detach()
+    relevance = torch.eye(read.shape[1], device=question.x.device).unsqueeze(0)
+    for layer, found, gradient in zip(seen.layers, weights, torch.autograd.grad(value, weights), strict=True):
+        pull = found.detach() * gradient
         pull = pull.abs() if isinstance(question.task, Regression) else pull.clamp(min=0)
-        relevance = relevance + pull.mean(1) @ relevance
-    reached = torch.einsum("bn,bnm->bm", readout(model, seen).detach(), relevance)[0, model.config.prefix :]
+        relevance = relevance + seen.expanded(layer, pull).mean(1) @ relevance
+    reached = torch.einsum("bn,bnm->bm", read, relevance)[0, model.config.prefix :]
     return array(reached * seen["mask"][0] if "mask" in seen else reached)
 
 

@@ -5,6 +5,7 @@ from vitreous.nn.block import MLP, NORMS, Block
 from vitreous.nn.cnn import CNN, CNNConfig
 from vitreous.nn.config import ViTConfig
 from vitreous.nn.head import POOLS
+from vitreous.nn.merge import merged
 from vitreous.nn.models import build
 from vitreous.nn.position import GridPosition, SetPosition, sinusoidal
 from vitreous.nn.record import Record, record
@@ -39,6 +40,7 @@ __all__ = [
     "ViT",
     "ViTConfig",
     "build",
+    "merged",
     "record",
     "resample",
     "sinusoidal",

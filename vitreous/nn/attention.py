@@ -6,9 +6,8 @@ fast path, a few samples at a time, and never lie in memory together. A trainabl
 while it trains on a CPU the fused kernel too holds one number a pair.
 """
 
+import math
 from collections.abc import Callable
-from importlib import import_module
-from types import ModuleType
 
 import torch
 import torch.nn.functional as F
@@ -16,7 +15,9 @@ from torch import Tensor, nn
 
 from vitreous.errors import InputError, check_choice
 from vitreous.nn.cache import Past
-from vitreous.nn.record import Reduced, Sink, keep
+from vitreous.nn.gpu import kernels, multiplies_in_bfloat16
+from vitreous.nn.linear import Linear
+from vitreous.nn.record import Reduce, Reduced, Sink, keep, wants_keys
 from vitreous.nn.relative import Displaced
 from vitreous.nn.score import SCORES, Dot, dot, logits, scaled_dot
 
@@ -24,15 +25,7 @@ Bias = Tensor | Displaced | None
 """What is added to the logits: of all pairs, or what gives it for some."""
 
 
-def _packed_kernel() -> ModuleType | None:
-    """Our own kernel, where there is a GPU and Triton, which comes with torch for CUDA."""
-    try:
-        return import_module("vitreous.nn.packed") if torch.cuda.is_available() else None
-    except ImportError:
-        return None
-
-
-_PACKED = _packed_kernel()
+_PACKED = kernels("packed")
 _AT_ONCE = 2**22  # weights in memory while they are reduced
 
 
@@ -66,8 +59,8 @@ class Attention(nn.Module):
             raise InputError("keys: the score 'location' must be told the largest number of keys")
         d = dim // heads
         self.heads, self.dropout, self.qk_norm = heads, dropout, qk_norm
-        self.qkv = nn.Linear(dim, 3 * dim)
-        self.project = nn.Linear(dim, dim)
+        self.qkv = Linear(dim, 3 * dim)
+        self.project = Linear(dim, dim)
         self.query_norm = nn.LayerNorm(d, eps) if qk_norm else nn.Identity()
         self.key_norm = nn.LayerNorm(d, eps) if qk_norm else nn.Identity()
         self._score = SCORES[score].function
@@ -87,18 +80,19 @@ class Attention(nn.Module):
         Args:
             mask: True where a key may be attended to, broadcastable to `(B, heads, N, M)`.
             bias: added to the logits, broadcastable to `(B, heads, N, M)`.
-            seen: where to keep the attention weights; None for the fast path.
+            seen: where to keep the keys and the attention weights; None for the fast path.
             past: keys and values of the tokens before `x`, or of a context that stays; it takes up the new ones.
         """
-        if context is None and mask is None and bias is None and seen is None and past is None:
-            packed = self._packed(x)
+        if context is None and mask is None and past is None:
+            packed = self._packed(x, bias, seen)
             if packed is not None:
                 return self._project(packed)
         q, k, v = self._split(x, context, past)
-        scored = self._score(self.query_norm(q), self.key_norm(k), self.score)
+        scored = self._score(self.query_norm(q), keep(seen, "keys", self.key_norm(k)), self.score)
         dropout = self.dropout if self.training else 0.0
         if isinstance(seen, Reduced):
-            self._reduce(scored, *self.pairs(scored, mask, bias), seen)
+            if seen.reduce is not None:  # else the keys alone are wanted
+                keep(seen, "weights", self._reduced(scored, *self.pairs(scored, mask, bias), seen.reduce))
             seen = None  # from here on the fast path
         if isinstance(scored, Dot) and seen is None:
             mixed = self.mix(scored, v, mask, bias, dropout)
@@ -111,17 +105,26 @@ class Attention(nn.Module):
         out: Tensor = self.project(mixed)
         return out
 
-    def _packed(self, x: Tensor) -> Tensor | None:
-        """The mixed values `(B, N, D)` by our own kernel, where it is the fastest: short sequences on a GPU."""
-        d = x.shape[2] // self.heads
+    def _packed(self, x: Tensor, bias: Bias, seen: Sink) -> Tensor | None:
+        """The mixed values `(B, N, D)` by our own kernel, where it is the fastest: short sequences on a GPU.
+
+        It takes a bias that is the same for all queries and heads, but without gradients, and can keep the keys.
+        """
+        dim, d = x.shape[2], x.shape[2] // self.heads
         plain = type(self) is Attention and self._score in (dot, scaled_dot) and not self.qk_norm
-        if _PACKED is None or not plain or (self.training and self.dropout) or x.device.type != "cuda":
+        if _PACKED is None or not plain or (self.training and self.dropout) or not multiplies_in_bfloat16(x):
             return None
-        kind = torch.get_autocast_dtype("cuda") if torch.is_autocast_enabled("cuda") else x.dtype
-        if kind != torch.bfloat16 or x.shape[1] > _PACKED.LONGEST.get(d, 0):
+        if x.shape[1] > _PACKED.LONGEST.get(d, 0) or not (seen is None or wants_keys(seen)):
             return None
-        scale = d**-0.5 if self._score is scaled_dot else 1.0
-        mixed: Tensor = _PACKED.packed_attention(self.qkv(x), self.heads, scale)[0]
+        weights = None
+        if bias is not None:
+            if torch.is_grad_enabled() or not isinstance(bias, Tensor) or bias.shape[1:3] != (1, 1):
+                return None
+            weights = (bias.flatten(1) * math.log2(math.e)).float().expand(len(x), -1).contiguous()
+        qkv, scale = self.qkv(x, learns=False), d**-0.5 if self._score is scaled_dot else 1.0
+        if seen is not None:
+            keep(seen, "keys", qkv[..., dim : 2 * dim].unflatten(-1, (self.heads, -1)).transpose(1, 2))
+        mixed: Tensor = _PACKED.packed_attention(qkv, self.qkv.bias, self.heads, scale, weights)[0]
         return mixed
 
     def mix(self, scored: Dot, v: Tensor, mask: Tensor | None, bias: Bias, dropout: float) -> Tensor:
@@ -135,8 +138,8 @@ class Attention(nn.Module):
         kind = scored.dtype if isinstance(scored, Tensor) else scored.q.dtype
         return mask, None if bias is None else bias.to(kind)
 
-    def _reduce(self, scored: Dot | Tensor, mask: Tensor | None, bias: Tensor | None, seen: Reduced) -> None:
-        """Keep what the sink wants to know of the weights."""
+    def _reduced(self, scored: Dot | Tensor, mask: Tensor | None, bias: Tensor | None, reduce: Reduce) -> Tensor:
+        """What a sink wants to know of the weights."""
         batch, heads, count = (scored if isinstance(scored, Tensor) else scored.q).shape[:3]
         keys = scored.shape[-1] if isinstance(scored, Tensor) else scored.k.shape[-2]
 
@@ -144,7 +147,7 @@ class Attention(nn.Module):
             some = scored[rows] if isinstance(scored, Tensor) else Dot(scored.q[rows], scored.k[rows], scored.scale)
             return weigh(logits(some), rows_of(mask, rows), rows_of(bias, rows))
 
-        keep(seen, "weights", reduced(weights, batch, heads * count * keys, seen))
+        return reduced(weights, batch, heads * count * keys, reduce)
 
     def _split(self, x: Tensor, context: Tensor | None, past: Past | None = None) -> tuple[Tensor, Tensor, Tensor]:
         """Queries of `x`, keys and values of the context: `(B, N, D) -> (B, heads, N, D / heads)` each."""
@@ -205,10 +208,10 @@ def share(scores: Tensor, v: Tensor, dropout: float) -> tuple[Tensor, Tensor]:
     return F.dropout(normalised(scores), dropout).to(v.dtype) @ v, total
 
 
-def reduced(weights: Callable[[slice], Tensor], batch: int, size: int, seen: Reduced) -> Tensor:
-    """What the sink wants to know of the `weights` of some rows, each of a size, computed for a few at a time."""
+def reduced(weights: Callable[[slice], Tensor], batch: int, size: int, reduce: Reduce) -> Tensor:
+    """What a sink wants to know of the `weights` of some rows, each of a size, computed for a few at a time."""
     step = max(1, _AT_ONCE // size)
-    return torch.cat([seen.reduce(weights(slice(start, start + step))) for start in range(0, max(1, batch), step)])
+    return torch.cat([reduce(weights(slice(start, start + step))) for start in range(0, max(1, batch), step)])
 
 
 def rows_of(part: Tensor | None, rows: slice) -> Tensor | None:

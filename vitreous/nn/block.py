@@ -9,26 +9,31 @@ from torch import Tensor, nn
 
 from vitreous.errors import check_choice
 from vitreous.nn.attention import Attention, Bias
-from vitreous.nn.gelu import gelu
+from vitreous.nn.linear import Linear
 from vitreous.nn.record import Sink, keep
 
 Map = Callable[[Tensor], Tensor]
 
 
-# In all three, x: tokens; f: attention or MLP; norm: layer norm; scale: the branch's layer scale and stochastic depth.
+# In all three, x: tokens; f: attention or MLP, of all tokens or of the first of them; norm: layer norm; scale: the
+# branch's layer scale and stochastic depth.
 def pre(x: Tensor, f: Map, norm: Map, scale: Map) -> Tensor:
     """f(LN(x)) + x (S4.3)."""
-    return x + scale(f(norm(x)))
+    return _add(x, scale(f(norm(x))))
 
 
 def post(x: Tensor, f: Map, norm: Map, scale: Map) -> Tensor:
     """LN(x + f(x)) (S1.2)."""
-    return norm(x + scale(f(x)))
+    return norm(_add(x, scale(f(x))))
 
 
 def branch(x: Tensor, f: Map, norm: Map, scale: Map) -> Tensor:
     """LN(f(x)) + x (S4.2)."""
-    return x + scale(norm(f(x)))
+    return _add(x, scale(norm(f(x))))
+
+
+def _add(x: Tensor, found: Tensor) -> Tensor:
+    return x[:, : found.shape[1]] + found
 
 
 NORMS: dict[str, Callable[[Tensor, Map, Map, Map], Tensor]] = {"pre": pre, "post": post, "branch": branch}
@@ -46,16 +51,16 @@ class MLP(nn.Module):
 
     def __init__(self, widths: Sequence[int], dropout: float = 0.0) -> None:
         super().__init__()
-        self.layers = nn.ModuleList(nn.Linear(a, b) for a, b in pairwise(widths))
+        self.layers = nn.ModuleList(Linear(a, b) for a, b in pairwise(widths))
         self.dropout = dropout
 
     def forward(self, x: Tensor) -> Tensor:
-        last = len(self.layers) - 1
-        for i, layer in enumerate(self.layers):
-            x = layer(x)
-            if i < last:
-                x = F.dropout(gelu(x), self.dropout, training=self.training)
-        return x
+        *hidden, last = self.layers
+        for layer in hidden:
+            assert isinstance(layer, Linear)
+            x = F.dropout(layer.gelu(x), self.dropout, training=self.training)
+        out: Tensor = last(x)
+        return out
 
 
 class Branch(nn.Module):
@@ -116,15 +121,27 @@ class Block(nn.Module):
         mask: Tensor | None = None,
         bias: Bias = None,
         seen: Sink = None,
+        between: Map | None = None,
+        first: int | None = None,
     ) -> Tensor:
-        """`(B, N, D) -> (B, N, D)`; `seen` keeps `weights`, `attention`, `mlp` and `out` of this block."""
+        """`(B, N, D) -> (B, N, D)`; `seen` keeps `keys`, `weights`, `attention`, `mlp` and `out` of this block.
+
+        Args:
+            between: done to the tokens after the attention and before the MLP; it may make them fewer.
+            first: how many of the first tokens are wanted after the block, under full attention; None for all.
+        """
 
         def attend(z: Tensor) -> Tensor:
-            return keep(seen, "attention", self.attention(z, mask=mask, bias=bias, seen=seen))
+            if first is None:
+                return keep(seen, "attention", self.attention(z, mask=mask, bias=bias, seen=seen))
+            some = bias[..., :first, :] if isinstance(bias, Tensor) else None
+            return keep(seen, "attention", self.attention(z[:, :first], z, mask, some, seen))
 
         def feed(z: Tensor) -> Tensor:
             return keep(seen, "mlp", self.mlp(z))
 
         x = self._residual(x, attend, self.attention_norm, self.attention_branch)
+        if between is not None:
+            x = between(x)
         x = self._residual(x, feed, self.mlp_norm, self.mlp_branch)
         return keep(seen, "out", x)

@@ -81,6 +81,8 @@ class ViTConfig(Settings):
     """pre (S4.3) | post (S1.2) | branch (S4.2)."""
     pool: str = "cls"
     """cls | mean | attention | flatten."""
+    thresholds: bool = False
+    """Merge and drop tokens in every block by learned thresholds (arXiv 2307.10780)."""
 
     qk_norm: bool = False
     """Layer norm on queries and keys."""
@@ -120,6 +122,8 @@ class ViTConfig(Settings):
             raise InputError(f"heads: {self.heads} heads do not divide the width dim = {self.dim}")
         if self.pool == "cls" and not self.cls:
             raise InputError("pool: 'cls' needs the class token, but cls is False")
+        if self.thresholds:
+            self.check_fewer("thresholds")
         if self.tokens != "peaks" and self.peaks:
             raise InputError(f"peaks: found {self.peaks}, but tokens = {self.tokens!r} has none")
         checks = {
@@ -152,6 +156,13 @@ class ViTConfig(Settings):
         shape = token_grid(self.grid, self.patch, self.stride)
         if any(w >= n for w, n in zip(self.window, shape, strict=True)):
             raise InputError(f"window: {self.window} reaches past the {shape} tokens; use attention = 'full'")
+
+    def check_fewer(self, name: str) -> None:
+        """Raise `InputError`, in the name of an argument, unless tokens may be merged and dropped."""
+        if self.attention != "full":
+            raise InputError(f"{name}: tokens are merged and dropped under full attention only")
+        if self.score == "location":
+            raise InputError(f"{name}: the score 'location' needs every token at its place")
 
     def _check_patches(self) -> None:
         rank = len(self.grid)

@@ -128,5 +128,5 @@ class Latent(Attention):
 
         batch, heads, count = asking.q.shape[:3]
         size = heads * count**2
-        found = reduced(weights, batch, size, seen) if isinstance(seen, Reduced) else weights(slice(None))
-        keep(seen, "weights", found)
+        reduce = seen.reduce if isinstance(seen, Reduced) else None
+        keep(seen, "weights", weights(slice(None)) if reduce is None else reduced(weights, batch, size, reduce))

@@ -1,10 +1,10 @@
 # mypy: disable-error-code="no-untyped-def, untyped-decorator, import-not-found, no-untyped-call"
 """Attention of short sequences on a GPU, from the packed queries, keys and values and back to packed gradients.
 
-The kernels that torch has are made for long sequences: at some hundred tokens they spend most of their time on what
-surrounds the products, and their three gradients must be put together before the next product. Here a program holds
-all keys of a head in reach, the gradient needs no preparation and no sum over programs, and it is written where the
-linear layer before it wants it.
+The kernels that torch has are made for long sequences: at some hundred tokens they spend much of their time on what
+surrounds the products, their three gradients must be put together before the next product, and the gradient of the
+bias takes another pass. Here the gradient needs no preparation, is written where the linear layer before it wants it,
+and its sum over the tokens, which is that of the layer's bias, is taken on the way.
 """
 
 import math
@@ -21,33 +21,34 @@ LONGEST = {16: 512, 32: 512, 64: 256}
 
 
 @triton.jit
+def _load(at, i, e, step, count):
+    """Rows of queries, keys or values; zero beyond the end."""
+    return tl.load(at + i[:, None] * step + e[None, :], mask=i[:, None] < count, other=0.0)
+
+
+@triton.jit
 def _forward(
-    qkv,
-    out,
-    log,
-    count,
-    scale: tl.constexpr,
-    heads: tl.constexpr,
-    d: tl.constexpr,
-    rows: tl.constexpr,
-    cols: tl.constexpr,
-):
+    qkv, sizes, out, log, count, scale: tl.constexpr, weighted: tl.constexpr, heads: tl.constexpr,
+    d: tl.constexpr, rows: tl.constexpr, cols: tl.constexpr,
+):  # fmt: skip
     block, head = tl.program_id(0), tl.program_id(1) % heads
     sample = (tl.program_id(1) // heads).to(tl.int64)
-    step: tl.constexpr = 3 * heads * d
+    wide: tl.constexpr = heads * d
+    step: tl.constexpr = 3 * wide
     base = qkv + sample * count * step + head * d
     e = tl.arange(0, d)
     i = block * rows + tl.arange(0, rows)
-    q = tl.load(base + i[:, None] * step + e[None, :], mask=i[:, None] < count, other=0.0)
+    q = _load(base, i, e, step, count)
     top = tl.full([rows], float("-inf"), tl.float32)
     total = tl.zeros([rows], tl.float32)
     mixed = tl.zeros([rows, d], tl.float32)
     for start in range(0, count, cols):
         j = start + tl.arange(0, cols)
-        there = j[:, None] < count
-        k = tl.load(base + heads * d + j[:, None] * step + e[None, :], mask=there, other=0.0)
-        v = tl.load(base + 2 * heads * d + j[:, None] * step + e[None, :], mask=there, other=0.0)
+        k = _load(base + wide, j, e, step, count)
+        v = _load(base + 2 * wide, j, e, step, count)
         s = tl.dot(q, tl.trans(k)) * scale
+        if weighted:
+            s += tl.load(sizes + sample * count + j, mask=j < count, other=0.0)[None, :]
         s = tl.where(j[None, :] < count, s, float("-inf"))
         higher = tl.maximum(top, tl.max(s, 1))
         p = tl.exp2(s - higher[:, None])
@@ -56,89 +57,131 @@ def _forward(
         mixed = mixed * fall[:, None] + tl.dot(p.to(v.dtype), v)
         top = higher
     mixed = mixed / total[:, None]
-    where = out + (sample * count + i[:, None]) * (heads * d) + head * d + e[None, :]
+    where = out + (sample * count + i[:, None]) * wide + head * d + e[None, :]
     tl.store(where, mixed.to(out.dtype.element_ty), mask=i[:, None] < count)
     tl.store(log + tl.program_id(1).to(tl.int64) * count + i, top + tl.log2(total), mask=i < count)
 
 
 @triton.jit
 def _backward(
-    qkv, out, log, given, grad, count, scale: tl.constexpr, natural: tl.constexpr, heads: tl.constexpr,
-    d: tl.constexpr, keys: tl.constexpr, rows: tl.constexpr,
+    qkv, out, log, given, grad, sums, count, parts, scale: tl.constexpr, natural: tl.constexpr,
+    heads: tl.constexpr, d: tl.constexpr, held: tl.constexpr, passing: tl.constexpr,
 ):  # fmt: skip
-    """All keys of a head are held at once, with the sums of their gradients, while the queries pass by."""
-    head, sample = tl.program_id(0) % heads, (tl.program_id(0) // heads).to(tl.int64)
-    step: tl.constexpr = 3 * heads * d
+    """The first `parts` programs of a head hold some keys while the queries pass by, the others some queries."""
+    part = tl.program_id(0)
+    head, sample = tl.program_id(1) % heads, (tl.program_id(1) // heads).to(tl.int64)
     wide: tl.constexpr = heads * d
+    step: tl.constexpr = 3 * wide
     base = qkv + sample * count * step + head * d
-    outs = out + sample * count * wide + head * d
-    gives = given + sample * count * wide + head * d
-    logs = log + tl.program_id(0).to(tl.int64) * count
+    outs, gives = out + sample * count * wide + head * d, given + sample * count * wide + head * d
+    logs = log + tl.program_id(1).to(tl.int64) * count
     grads = grad + sample * count * step + head * d
     e = tl.arange(0, d)
-    j = tl.arange(0, keys)
-    there = j[:, None] < count
-    k = tl.load(base + wide + j[:, None] * step + e[None, :], mask=there, other=0.0)
-    v = tl.load(base + 2 * wide + j[:, None] * step + e[None, :], mask=there, other=0.0)
-    dk = tl.zeros([keys, d], tl.float32)
-    dv = tl.zeros([keys, d], tl.float32)
-    for start in range(0, count, rows):
-        i = start + tl.arange(0, rows)
-        inside = i[:, None] < count
-        q = tl.load(base + i[:, None] * step + e[None, :], mask=inside, other=0.0)
-        o = tl.load(outs + i[:, None] * wide + e[None, :], mask=inside, other=0.0)
-        g = tl.load(gives + i[:, None] * wide + e[None, :], mask=inside, other=0.0)
-        lse = tl.load(logs + i, mask=i < count, other=float("inf"))  # weights of queries beyond the end are zero
-        own = tl.sum(o.to(tl.float32) * g.to(tl.float32), 1)
-        p = tl.exp2(tl.dot(k, tl.trans(q)) * scale - lse[None, :])  # (keys, queries)
-        dv += tl.dot(p.to(g.dtype), g)
-        ds = (p * (tl.dot(v, tl.trans(g)) - own[None, :])).to(q.dtype)  # keys beyond the end are zero: no harm below
-        dk += tl.dot(ds, q)
-        dq = tl.dot(tl.trans(ds), k)
-        tl.store(grads + i[:, None] * step + e[None, :], (dq * natural).to(grad.dtype.element_ty), mask=inside)
-    tl.store(grads + wide + j[:, None] * step + e[None, :], (dk * natural).to(grad.dtype.element_ty), mask=there)
-    tl.store(grads + 2 * wide + j[:, None] * step + e[None, :], dv.to(grad.dtype.element_ty), mask=there)
+    if part < parts:
+        j = part * held + tl.arange(0, held)
+        k = _load(base + wide, j, e, step, count)
+        v = _load(base + 2 * wide, j, e, step, count)
+        dk = tl.zeros([held, d], tl.float32)
+        dv = tl.zeros([held, d], tl.float32)
+        for start in range(0, count, passing):
+            i = start + tl.arange(0, passing)
+            q = _load(base, i, e, step, count)
+            g, own, lse = _given(outs, gives, logs, i, e, wide, count)
+            p = tl.exp2(tl.dot(k, tl.trans(q)) * scale - lse[None, :])  # (keys, queries)
+            dv += tl.dot(p.to(g.dtype), g)
+            dk += tl.dot((p * (tl.dot(v, tl.trans(g)) - own[None, :])).to(q.dtype), q)
+        total = sums + ((sample * parts + part) * 3 + 1) * wide + head * d
+        _store(grads + wide, total, dk * natural, j, e, step, count)
+        _store(grads + 2 * wide, total + wide, dv, j, e, step, count)
+    else:
+        i = (part - parts) * held + tl.arange(0, held)
+        q = _load(base, i, e, step, count)
+        g, own, lse = _given(outs, gives, logs, i, e, wide, count)
+        dq = tl.zeros([held, d], tl.float32)
+        for start in range(0, count, passing):
+            j = start + tl.arange(0, passing)
+            k = _load(base + wide, j, e, step, count)
+            v = _load(base + 2 * wide, j, e, step, count)
+            p = tl.exp2(tl.dot(q, tl.trans(k)) * scale - lse[:, None])  # (queries, keys)
+            dq += tl.dot((p * (tl.dot(g, tl.trans(v)) - own[:, None])).to(k.dtype), k)
+        total = sums + (sample * parts + part - parts) * 3 * wide + head * d
+        _store(grads, total, dq * natural, i, e, step, count)
+
+
+@triton.jit
+def _given(outs, gives, logs, i, e, wide, count):
+    """Of some queries: the gradient of what they got, its product with that, and the logarithm of their sum."""
+    there = i[:, None] < count
+    o = tl.load(outs + i[:, None] * wide + e[None, :], mask=there, other=0.0)
+    g = tl.load(gives + i[:, None] * wide + e[None, :], mask=there, other=0.0)
+    own = tl.sum(o.to(tl.float32) * g.to(tl.float32), 1)
+    return g, own, tl.load(logs + i, mask=i < count, other=float("inf"))  # beyond the end weights are zero
+
+
+@triton.jit
+def _store(grads, total, found, i, e, step, count):
+    there = i[:, None] < count
+    tl.store(grads + i[:, None] * step + e[None, :], found.to(grads.dtype.element_ty), mask=there)
+    tl.store(total + e, tl.sum(tl.where(there, found, 0.0), 0))
 
 
 _FORWARD = {"rows": 64, "cols": 64, "num_warps": 4, "num_stages": 3}
-_BACKWARD = {16: (32, 4, 1), 32: (32, 8, 1), 64: (64, 8, 2)}  # queries at a time, warps and stages, by width
+_BACKWARD = {  # by width of a head
+    16: {"held": 128, "passing": 32, "num_warps": 2, "num_stages": 2},
+    32: {"held": 128, "passing": 32, "num_warps": 4, "num_stages": 2},
+    64: {"held": 64, "passing": 32, "num_warps": 4, "num_stages": 1, "maxnreg": 128},
+}
 
 
 @triton_op("vitreous::packed_attention", mutates_args={})
-def packed_attention(qkv: Tensor, heads: int, scale: float) -> tuple[Tensor, Tensor]:
-    """`(B, N, 3 D) -> (B, N, D)`, and the logarithm to base 2 of what each softmax divides by, `(B, heads, N)`."""
+def packed_attention(
+    qkv: Tensor, bias: Tensor, heads: int, scale: float, sizes: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
+    """`(B, N, 3 D) -> (B, N, D)`, and the logarithm to base 2 of what each softmax divides by, `(B, heads, N)`.
+
+    Args:
+        qkv: queries, keys and values, with their bias.
+        bias: `(3 D)`, again, for its gradient, which the layer that added it need not compute.
+        sizes: logarithm to base 2 of how often each key counts, `(B, N)`; None for once. Without gradients.
+    """
     batch, count, wide = qkv.shape
     out = qkv.new_empty(batch, count, wide // 3)
     log = qkv.new_empty(batch, heads, count, dtype=torch.float32)
     grid = triton.cdiv(count, _FORWARD["rows"]), batch * heads
     wrap_triton(_forward)[grid](
-        qkv, out, log, count, scale * math.log2(math.e), heads=heads, d=wide // 3 // heads, **_FORWARD
-    )
+        qkv, log if sizes is None else sizes, out, log, count, scale * math.log2(math.e), sizes is not None,
+        heads=heads, d=wide // 3 // heads, **_FORWARD,
+    )  # fmt: skip
     return out, log
 
 
 @triton_op("vitreous::packed_attention_backward", mutates_args={})
-def packed_attention_backward(qkv: Tensor, out: Tensor, log: Tensor, given: Tensor, heads: int, scale: float) -> Tensor:
-    """The gradient `(B, N, 3 D)`."""
+def packed_attention_backward(
+    qkv: Tensor, out: Tensor, log: Tensor, given: Tensor, heads: int, scale: float
+) -> tuple[Tensor, Tensor]:
+    """The gradient `(B, N, 3 D)`, and its sums over parts of the tokens, `(B, parts, 3 D)`."""
     batch, count, wide = qkv.shape
-    grad = torch.empty_like(qkv)
     d = wide // 3 // heads
-    rows, warps, stages = _BACKWARD[d]
-    wrap_triton(_backward)[(batch * heads,)](
-        qkv, out, log, given.contiguous(), grad, count, scale * math.log2(math.e), scale, heads=heads, d=d,
-        keys=max(16, triton.next_power_of_2(count)), rows=rows, num_warps=warps, num_stages=stages,
+    parts = triton.cdiv(count, _BACKWARD[d]["held"])
+    grad, sums = torch.empty_like(qkv), qkv.new_empty(batch, parts, wide, dtype=torch.float32)
+    wrap_triton(_backward)[(2 * parts, batch * heads)](
+        qkv, out, log, given.contiguous(), grad, sums, count, parts, scale * math.log2(math.e), scale,
+        heads=heads, d=d, **_BACKWARD[d],
     )  # fmt: skip
-    return grad
+    return grad, sums
 
 
 def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
-    qkv, ctx.heads, ctx.scale = inputs
+    qkv, bias, ctx.heads, ctx.scale, sizes = inputs
+    assert sizes is None or not (qkv.requires_grad or bias.requires_grad)
+    ctx.kind = bias.dtype
     ctx.save_for_backward(qkv, *output)
 
 
-def _grad(ctx: Any, given: Tensor, _: Tensor) -> tuple[Tensor, None, None]:
+def _grad(ctx: Any, given: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
     qkv, out, log = ctx.saved_tensors
-    return packed_attention_backward(qkv, out, log, given, ctx.heads, ctx.scale), None, None
+    grad, sums = packed_attention_backward(qkv, out, log, given, ctx.heads, ctx.scale)
+    return grad, sums.sum((0, 1)).to(ctx.kind), None, None, None
 
 
 packed_attention.register_autograd(_grad, setup_context=_keep)

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from torch import Tensor, nn
 
 from vitreous.errors import InputError
+from vitreous.nn.groups import expand_weights
 
 Sink = dict[str, Tensor] | None
 """Where a part puts what it is asked to keep; None on the fast path."""
@@ -15,11 +16,16 @@ Reduce = Callable[[Tensor], Tensor]
 
 
 class Reduced(dict[str, Tensor]):
-    """A sink whose attention weights are reduced as they are computed, some samples at a time."""
+    """A sink whose attention weights are reduced as they are computed, some samples at a time; None keeps none."""
 
-    def __init__(self, reduce: Reduce) -> None:
+    def __init__(self, reduce: Reduce | None) -> None:
         super().__init__()
         self.reduce = reduce
+
+
+def wants_keys(sink: Sink) -> bool:
+    """Whether a sink keeps the keys of an attention and none of its weights."""
+    return isinstance(sink, Reduced) and sink.reduce is None
 
 
 def keep(sink: Sink, name: str, value: Tensor) -> Tensor:
@@ -33,7 +39,10 @@ class Record(Mapping[str, Tensor]):
     """What the last forward inside `record` left: a mapping from names to tensors.
 
     Names are `tokens`, `coords`, `mask`, `embedded`, `normed`, `pooled`, `out`, and for each recorded layer i
-    `blocks.i.weights`, `blocks.i.attention`, `blocks.i.mlp`, `blocks.i.out`; attention pooling adds `pool.weights`.
+    `blocks.i.keys`, `blocks.i.weights`, `blocks.i.attention`, `blocks.i.mlp`, `blocks.i.out`; attention pooling adds
+    `pool.weights`. Where tokens are merged or dropped, those of a block are of the tokens that it had:
+    `blocks.i.source` `(B, N)` says which of these stood for each token of the input, and `source` and `mask` what
+    became of them in the end.
     """
 
     def __init__(self, layers: Iterable[int], reduce: Reduce | None = None) -> None:
@@ -50,8 +59,16 @@ class Record(Mapping[str, Tensor]):
 
     @property
     def attention(self) -> dict[int, Tensor]:
-        """Attention weights `(B, heads, N_query, N_key)` of each recorded layer, or what `reduce` left of them."""
-        return {i: kept["weights"] for i, kept in self.blocks.items() if "weights" in kept}
+        """Attention weights `(B, heads, N_query, N_key)` of each recorded layer, or what `reduce` left of them.
+
+        They are between the tokens of the input, also where these were merged.
+        """
+        return {i: self.expanded(i, kept["weights"]) for i, kept in self.blocks.items() if "weights" in kept}
+
+    def expanded(self, layer: int, weights: Tensor) -> Tensor:
+        """Weights `(B, heads, n, n)` between the tokens that a layer had, told for the tokens of the input."""
+        source = self.blocks[layer].get("source")
+        return weights if source is None else expand_weights(weights, source)
 
     def _flat(self) -> dict[str, Tensor]:
         flat = dict(self.model)

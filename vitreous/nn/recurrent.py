@@ -64,7 +64,10 @@ class Alignment(nn.Module):
         keys = source.values.unsqueeze(1).to(states.dtype)  # one head: (B, 1, S, D)
         scores = logits(self._score(states.unsqueeze(1), keys, self.score))
         weights = weigh(scores, source.mask[:, None, None], None)
-        keep(seen, "cross", seen.reduce(weights) if isinstance(seen, Reduced) else weights)
+        if not isinstance(seen, Reduced):
+            keep(seen, "cross", weights)
+        elif seen.reduce is not None:
+            keep(seen, "cross", seen.reduce(weights))
         return (weights.to(keys.dtype) @ keys).squeeze(1)
 
 

@@ -154,7 +154,7 @@ class DecoderBlock(Block):
 
         x = self._residual(x, attend, self.attention_norm, self.attention_branch)
         x = self._residual(x, look, self.cross_norm, self.cross_branch)
-        if sink is not None:
+        if sink is not None and "weights" in sink:
             keep(seen, "cross", sink["weights"])
         return keep(seen, "out", self._residual(x, self.mlp, self.mlp_norm, self.mlp_branch))
 

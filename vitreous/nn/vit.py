@@ -9,6 +9,7 @@ from vitreous.errors import InputError
 from vitreous.nn.attention import Attention
 from vitreous.nn.block import MLP, Block
 from vitreous.nn.config import ViTConfig
+from vitreous.nn.fewer import Fewer, Reducer
 from vitreous.nn.hashed import Hashed
 from vitreous.nn.head import POOLS, AttentionPool
 from vitreous.nn.latent import Latent
@@ -17,6 +18,7 @@ from vitreous.nn.position import GridPosition, SetPosition
 from vitreous.nn.record import Recordable, Sink, keep
 from vitreous.nn.relative import Layout, RelativeBias
 from vitreous.nn.sparse import Strided, Window
+from vitreous.nn.thresholds import Thresholds
 from vitreous.nn.tokens import PatchTokenizer, SetTokenizer, Tokens
 
 
@@ -30,7 +32,11 @@ class ViT(Recordable):
     """
 
     checkpointing = False
-    """In training, compute each block twice instead of storing what its gradient needs."""
+    """In training, compute each block twice instead of storing what its gradient needs; not where tokens are merged."""
+    merging: Reducer | None = None
+    """Merges tokens in every block; see `merged`."""
+    counting: list[list[Tensor]] | None = None
+    """Where each forward that merges or drops tokens leaves how many there were; see `counted`."""
 
     stream: torch.dtype | None = None
     """What the tokens are kept in between the blocks, under autocast; None leaves them as they come."""
@@ -48,6 +54,7 @@ class ViT(Recordable):
         self.pool = POOLS[c.pool](c.prefix, c.dim, c.heads)
         pooled = c.dim * (self.tokenizer.most if c.pool == "flatten" else 1)
         self.head = MLP((pooled, *c.head, c.out)) if c.out else nn.Identity()
+        self.thresholds = Thresholds(c.depth) if c.thresholds else None
         self._initialise()
 
     def forward(
@@ -77,16 +84,27 @@ class ViT(Recordable):
             z = z.to(self.stream)
         keys = self._keys(tokens.mask)
         shared = None if pairwise is None else self._pairwise(pairwise, tokens)
+        reducer, mask = self.thresholds if self.merging is None else self.merging, tokens.mask
+        fewer = None if reducer is None else Fewer(reducer)
+        if fewer is not None:
+            z = fewer.begin(z, mask, self.config.prefix)
+        # what the last block does to tokens that nothing reads need not be computed
+        alone = self.config.pool == "cls" and self.config.attention == "full" and kept is None
         for layer, block in enumerate(self.blocks):
+            first = 1 if alone and layer + 1 == len(self.blocks) else None
             own = None if self.bias is None else self.bias(layer)
             bias = own if shared is None else shared if own is None else shared + own
             kept_here = None if seen is None else seen.blocks.get(layer)
-            if self.checkpointing and self.training:
-                z = checkpoint(block, z, mask=keys, bias=bias, seen=kept_here, use_reentrant=False)
+            if fewer is not None:
+                z = fewer.block(block, layer, z, bias, kept_here)
+            elif self.checkpointing and self.training:
+                z = checkpoint(block, z, mask=keys, bias=bias, seen=kept_here, first=first, use_reentrant=False)
             else:
-                z = block(z, mask=keys, bias=bias, seen=kept_here)
+                z = block(z, mask=keys, bias=bias, seen=kept_here, first=first)
+        if fewer is not None:
+            z, mask = self._end(fewer, z, kept)
         z = keep(kept, "normed", self.norm(z))  # y = LN(z_L)
-        pooled = keep(kept, "pooled", self.pool(z, tokens.mask, seen=None if seen is None else seen.pool))
+        pooled = keep(kept, "pooled", self.pool(z, mask, seen=None if seen is None else seen.pool))
         return keep(kept, "out", self.head(pooled))
 
     def _embed(self, tokens: Tokens) -> Tensor:
@@ -97,6 +115,14 @@ class ViT(Recordable):
         if self.position is not None:
             z = z + self.position(tokens.coords, z.dtype)
         return F.dropout(z, self.config.dropout, training=self.training) if self.config.dropout else z
+
+    def _end(self, fewer: Fewer, z: Tensor, kept: Sink) -> tuple[Tensor, Tensor | None]:
+        """What the pooling reads of tokens that became fewer: each for all its members, and which there are."""
+        if self.counting is not None:
+            self.counting.append(fewer.left)
+        if self.config.pool == "cls" and kept is None:  # which reads the first token alone
+            return z, None
+        return fewer.end(z, kept)
 
     def _keys(self, mask: Tensor | None) -> Tensor | None:
         """The tokens' mask `(B, N)` as a mask of keys `(B, 1, 1, prefix + N)`."""

@@ -81,8 +81,9 @@ def random_crystals(system: str, count: int, s_max: float, device: torch.device 
     normal = torch.randn_like(s)
     wilson = torch.where(centric, normal.square(), -torch.rand_like(s).clamp(min=1e-12).log())
     fall = torch.empty(count, device=device).uniform_(*_FALL)
-    along = (table.hkl[place][:, None, :] @ inverse[owner])[:, 0]  # (n, 3)
-    tilt = along.square() / (s.square()[:, None] * inverse.diagonal(dim1=1, dim2=2)[owner])
+    hkl, metric = table.hkl[place], inverse[owner]
+    along = hkl[:, :1] * metric[:, 0] + hkl[:, 1:2] * metric[:, 1] + hkl[:, 2:] * metric[:, 2]  # (n, 3)
+    tilt = along.square() / (s.square()[:, None] * metric.diagonal(dim1=1, dim2=2))
     intensity = wilson * torch.exp(-fall[owner] * s.square() / 2)
     directions = torch.tensor(_DIRECTIONS.get(system, _AXES), device=device)
     return Crystals(cell, table.numbers[group], Lines(s, intensity, owner, tilt, directions, count))

@@ -20,6 +20,7 @@ from vitreous.sim.crystals import Crystals, Lines, random_crystals
 Range = tuple[float, ...]
 
 _NODES = 6  # angles at which the profile is computed
+_TURNED, _STEPS = 256, 64  # radians by which the slit turns a phase at most, and how finely they are tabulated
 _FINE = 2  # grid points of the lines for one of the pattern
 _AXIAL = (  # Gauss-Legendre points and weights on [0, 1]: where in the height of the slit
     (0.0198551, 0.1016668, 0.2372338, 0.4082827, 0.5917173, 0.7627662, 0.8983332, 0.9801449),
@@ -237,7 +238,7 @@ def _convolved(peaks: _Peaks, e: Effects, draw: dict[str, Tensor], count: int) -
     apply: Callable[..., Tensor] = _compiled(_under_profiles) if device.type == "cuda" else _under_profiles
     settings = [draw[name] for name in ("width", "slope", "dip", "mixing", "asymmetry")]
     total = torch.view_as_complex(
-        apply(torch.view_as_real(spectrum), plan.nodes, plan.frequency, *settings, e.asymmetry[1] > 0)
+        apply(torch.view_as_real(spectrum), plan.nodes, plan.frequency, plan.slit, *settings, e.asymmetry[1] > 0)
         * plan.correction[:, None]
     )
     pattern: Tensor = torch.fft.irfft(total, n=plan.length // _FINE)[:, : e.points]
@@ -250,6 +251,7 @@ class _Plan(NamedTuple):
     nodes: Tensor  # (nodes,), degrees
     frequency: Tensor  # (F,), cycles a degree
     correction: Tensor  # (F,), undoes the linear laying of lines on the grid
+    slit: Tensor  # (2, phases), cosine and sine, averaged over the height of the slit
 
 
 @lru_cache(maxsize=16)
@@ -260,7 +262,10 @@ def _plan(two_theta: Range, points: int, device: torch.device) -> _Plan:
     first = max(low, 4.0)
     nodes = torch.logspace(math.log10(first), math.log10(max(high, first + 1)), _NODES, device=device)
     frequency = torch.fft.rfftfreq(length, step, device=device)[: length // _FINE // 2 + 1]
-    return _Plan(step, length, nodes, frequency, 1 / torch.sinc(frequency * step).square())
+    height, weight = torch.tensor(_AXIAL, dtype=torch.float64)
+    phase = torch.arange(_TURNED * _STEPS)[:, None] / _STEPS * height.square()
+    slit = torch.stack([phase.cos() @ weight, phase.sin() @ weight]).float().to(device)
+    return _Plan(step, length, nodes, frequency, 1 / torch.sinc(frequency * step).square(), slit)
 
 
 @lru_cache(maxsize=4)
@@ -270,8 +275,8 @@ def _compiled(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
 
 
 def _under_profiles(
-    spectrum: Tensor, nodes: Tensor, frequency: Tensor, width: Tensor, slope: Tensor, dip: Tensor, mixing: Tensor,
-    asymmetry: Tensor, axial: bool,
+    spectrum: Tensor, nodes: Tensor, frequency: Tensor, slit: Tensor, width: Tensor, slope: Tensor, dip: Tensor,
+    mixing: Tensor, asymmetry: Tensor, axial: bool,
 ) -> Tensor:  # fmt: skip
     """The lines' spectra `(B, nodes, F, 2)` times the profiles' Fourier transforms, summed over nodes: `(B, F, 2)`.
 
@@ -290,8 +295,10 @@ def _under_profiles(
         # A ray at height h of the slit is seen lower by h² cot(2θ) / 2.
         reach = torch.rad2deg(0.5 * asymmetry.square()[:, None] / torch.tan(2 * theta))[..., None]
         phase = 2 * math.pi * reach * frequency
-        cosine = sum(w * torch.cos(phase * h**2) for h, w in zip(*_AXIAL, strict=True))
-        sine = sum(w * torch.sin(phase * h**2) for h, w in zip(*_AXIAL, strict=True))
+        place = (phase.abs() * _STEPS).clamp(max=slit.shape[1] - 2)
+        low = place.long()
+        cosine, sine = torch.lerp(slit[:, low], slit[:, low + 1], place - low)
+        sine = sine * phase.sign()
         real, imaginary = real * cosine - imaginary * sine, real * sine + imaginary * cosine
     return torch.stack([(real * shape).sum(1), (imaginary * shape).sum(1)], dim=-1)
 

@@ -42,7 +42,8 @@ class TrainConfig(Settings):
     keep: str = "best"
     """best: the weights of the best evaluation | last: those at the end."""
     precision: str = "auto"
-    """auto | float32 | bfloat16: auto is bfloat16 on a GPU that has it, float32 elsewhere."""
+    """auto | float32 | bfloat16 | float8: auto is bfloat16 on a GPU that has it, float32 elsewhere. float8 is bfloat16
+    with products of eight bits in the blocks of a ViT."""
     stream: str = "float32"
     """float32 | bfloat16: what tokens are kept in between the blocks of a ViT that trains in bfloat16. The latter is
     faster, and fine where three digits are."""

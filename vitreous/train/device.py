@@ -3,9 +3,10 @@
 import torch
 
 from vitreous.errors import InputError, check_choice
+from vitreous.nn.float8 import check_float8
 
 DEVICES = ("auto", "cpu", "cuda")
-PRECISIONS = ("auto", "float32", "bfloat16")
+PRECISIONS = ("auto", "float32", "bfloat16", "float8")
 
 
 def pick_device(device: str) -> str:
@@ -17,7 +18,10 @@ def pick_device(device: str) -> str:
 
 
 def pick_precision(precision: str, device: str) -> str:
-    """float32 or bfloat16; auto is bfloat16 on a GPU that has it, float32 elsewhere."""
+    """float32, bfloat16 or float8; auto is bfloat16 on a GPU that has it, float32 elsewhere."""
     check_choice("precision", precision, PRECISIONS)
-    half = precision == "auto" and device == "cuda" and torch.cuda.is_bf16_supported()
-    return "bfloat16" if half or precision == "bfloat16" else "float32"
+    if precision == "float8":
+        check_float8(device)
+    if precision != "auto":
+        return precision
+    return "bfloat16" if device == "cuda" and torch.cuda.is_bf16_supported() else "float32"

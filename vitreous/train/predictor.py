@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,9 @@ from vitreous.data.scale import Scaling
 from vitreous.data.source import Axis
 from vitreous.errors import InputError
 from vitreous.kind import translates
+from vitreous.nn.budget import spending
 from vitreous.nn.config import ViTConfig
+from vitreous.nn.merge import merged
 from vitreous.nn.models import Model
 from vitreous.prediction import AnyPredictor, Prediction, quantities
 from vitreous.train.about import TASK, describe, understand
@@ -49,6 +52,9 @@ class Predictor(AnyPredictor):
     def __call__(self, x: ArrayLike, coverage: float | None = None) -> Prediction:
         return self.answer(self.outputs(x), coverage)
 
+    def merging(self, r: int) -> AbstractContextManager[None]:
+        return merged(self.model, r)
+
     def answer(self, out: Tensor, coverage: float | None = None) -> Prediction:
         """What raw outputs `(n, K)` say."""
         out = out.double()  # a small spread about a large mean needs the digits
@@ -62,8 +68,10 @@ class Predictor(AnyPredictor):
         return describe(self.task, self.scaling, self.axes, self.channels, self.data)
 
     def score(self, x: ArrayLike, y: NDArray[Any]) -> dict[str, float]:
-        """The task's metrics on labelled samples."""
-        return self.task.metrics(self.outputs(x), self.task.encode(y))
+        """The task's metrics on labelled samples, and what the model spends where it merges or drops tokens."""
+        with spending(self.model) as spent:
+            out = self.outputs(x)
+        return self.task.metrics(out, self.task.encode(y)) | spent
 
     def outputs(self, x: ArrayLike) -> Tensor:
         """The model's raw outputs, which its task reads."""

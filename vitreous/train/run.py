@@ -26,10 +26,13 @@ from vitreous.data import PARTS, Source, Split, split
 from vitreous.data.augment import Augment
 from vitreous.data.scale import Scaling, fit_scaling
 from vitreous.errors import InputError
-from vitreous.nn.models import Config, build
+from vitreous.nn.budget import spending
+from vitreous.nn.linear import in_eight_bits
+from vitreous.nn.models import Config, Model, build
 from vitreous.nn.vit import ViT
 from vitreous.train.about import TASK, describe
 from vitreous.train.answers import collect, outputs, write_answers
+from vitreous.train.budget import BudgetLoss
 from vitreous.train.config import TrainConfig
 from vitreous.train.course import METRICS as METRICS
 from vitreous.train.course import RESULT as RESULT
@@ -58,6 +61,9 @@ class Experiment:
             for one answer.
         validation, test: shares of the data where the source does not give the parts.
         command: words of the command that makes it, but for `--out`; none where it was put together in Python.
+        start: what a finished run brings along; None to begin anew.
+        budget: share of the blocks' operations that the model may spend; then its thresholds alone are trained. 0 to
+            train all weights, at any cost.
     """
 
     source: Source
@@ -71,6 +77,17 @@ class Experiment:
     validation: float = 0.1
     test: float = 0.1
     command: tuple[str, ...] = ()
+    start: "Start | None" = None
+    budget: float = 0.0
+
+
+@dataclass(frozen=True)
+class Start:
+    """What a finished run brings to another: its weights, what its outputs mean, how its samples were scaled."""
+
+    model: Model
+    task: Task
+    scaling: Scaling
 
 
 def adjusted(found: Experiment, changes: dict[str, Any]) -> Experiment:
@@ -91,7 +108,7 @@ def machine(precision: str = "auto", device: str = "auto") -> Accelerator:
     precision = pick_precision(precision, device)
     AcceleratorState._reset_state()  # another run of this process may have had another precision
     _rejoin(device == "cpu")
-    return Accelerator(cpu=device == "cpu", mixed_precision="bf16" if precision == "bfloat16" else "no")
+    return Accelerator(cpu=device == "cpu", mixed_precision="no" if precision == "float32" else "bf16")
 
 
 def _rejoin(cpu: bool) -> None:
@@ -124,8 +141,11 @@ def train(
         return found
     e.augment.check(len(e.source.axes))
     parts = split(e.source, e.validation, e.test, config.seed)
-    task = task_for(e.source, parts.train, e.loss, e.label_smoothing, e.hypotheses)
-    scaling = fit_scaling(e.scale, e.source.x, parts.train)
+    if e.start is None:
+        task = task_for(e.source, parts.train, e.loss, e.label_smoothing, e.hypotheses)
+        scaling = fit_scaling(e.scale, e.source.x, parts.train)
+    else:
+        task, scaling = e.start.task, e.start.scaling
     accelerator = machine(config.precision, device)
     if config.batch % (accelerator.num_processes * config.accumulate):
         raise InputError(
@@ -134,11 +154,15 @@ def train(
         )
     torch.manual_seed(config.seed)
     model = build(replace(e.model, input=e.source.input, out=task.outputs))
-    if isinstance(task, Mixture):
+    if e.start is not None:
+        model.load_state_dict(e.start.model.state_dict(), strict=False)
+    elif isinstance(task, Mixture):
         _spread(model, task.start(_labels(e.source, parts.train)))
+    loss = BudgetLoss(model, task.loss, e.budget) if e.budget else task.loss
     if isinstance(model, ViT):
         model.checkpointing = config.checkpointing
         model.stream = torch.bfloat16 if config.stream == "bfloat16" else None
+        in_eight_bits(model, config.precision == "float8")
     place = accelerator.device, accelerator.process_index, accelerator.num_processes
     stream: Stream
     if e.source.fresh is None:
@@ -152,8 +176,9 @@ def train(
         return (x, y) if plain else e.augment(x, y)
 
     def evaluate(trained: nn.Module) -> dict[str, float]:
-        out = outputs(trained, e.source.x, parts.validation, scaling, accelerator, config.batch)
-        return task.metrics(out, task.encode(_labels(e.source, parts.validation)))
+        with spending(model) as spent:
+            out = outputs(trained, e.source.x, parts.validation, scaling, accelerator, config.batch)
+        return task.metrics(out, task.encode(_labels(e.source, parts.validation))) | spent
 
     if accelerator.device.type == "cuda" and config.compile != "off":
         prepare = torch.compile(prepare)
@@ -167,7 +192,7 @@ def train(
 
     course = Course(
         model,
-        task.loss,
+        loss,
         task.better,
         stream,
         prepare,
@@ -189,15 +214,16 @@ def _finish(
         rows = getattr(parts, part)
         if not len(rows):
             continue
-        if part == "test":
-            assert e.source.y is not None
-            out, kept = collect(model, task, scaling, e.source.x, e.source.y, rows, accelerator, e.train.batch)
-            if accelerator.is_main_process:
-                write_answers(folder, kept)
-        else:
-            out = outputs(model, e.source.x, rows, scaling, accelerator, e.train.batch)
+        with spending(model) as spent:
+            if part == "test":
+                assert e.source.y is not None
+                out, kept = collect(model, task, scaling, e.source.x, e.source.y, rows, accelerator, e.train.batch)
+                if accelerator.is_main_process:
+                    write_answers(folder, kept)
+            else:
+                out = outputs(model, e.source.x, rows, scaling, accelerator, e.train.batch)
         y = task.encode(_labels(e.source, rows))
-        result[part] = task.metrics(out, y)
+        result[part] = task.metrics(out, y) | spent
         if part == "validation" and isinstance(task, Regression):
             task = task.calibrated(out, y)
             if accelerator.is_main_process:

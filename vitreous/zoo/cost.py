@@ -1,6 +1,6 @@
 """What a model costs: parameters, tokens and floating-point operations of one sample, counted without running it."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -36,7 +36,10 @@ def flops(config: Config, train: bool = False) -> int:
     """Operations of a forward of one sample, or of a forward and its gradients.
 
     They are counted on the meta device. A model that looks at its input's values, for peaks or lines, must run for it.
+    What learned thresholds leave out depends on the sample and is counted.
     """
+    if isinstance(config, ViTConfig):
+        config = replace(config, thresholds=False)
     place = "cpu" if isinstance(config, ViTConfig) and config.tokens in ("peaks", "lines") else "meta"
     with torch.device(place):
         model = build(config).train(train)
@@ -74,6 +77,8 @@ def parts(config: ViTConfig) -> list[tuple[str, str, int]]:
     if config.bias != "none":
         rows.append((f"bias, {config.bias}", f"({config.heads}, {tokens}, {tokens})", count["bias"]))
     rows.append((f"blocks, {config.depth}, {config.norm}-norm", grid, count["blocks"]))
+    if config.thresholds:
+        rows.append(("thresholds, merge and prune", "(B, fewer tokens)", count["thresholds"]))
     rows.append(("norm", grid, count["norm"]))
     flat = config.dim * (model.tokenizer.most if config.pool == "flatten" else 1)
     rows.append((f"pool, {config.pool}", f"(B, {flat})", count["pool"]))
