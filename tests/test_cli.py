@@ -67,7 +67,7 @@ def test_models_prints_parameters_and_flops(capsys: pytest.CaptureFixture[str]) 
     out = capsys.readouterr().out
     assert all(name in out for name in vt.list_models())
     assert "86,567,656" in out
-    assert "35.13" in out  # 2 × 17.56 G multiply-adds, ViT-B/16
+    assert "32.70" in out  # ViT-B/16: 2 × 17.56 G multiply-adds, but for what of the last block nothing reads
 
 
 def test_models_as_json(capsys: pytest.CaptureFixture[str]) -> None:

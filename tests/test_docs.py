@@ -11,8 +11,9 @@ import pytest
 from PIL import Image
 
 from vitreous.cli import main
+from vitreous.data.pairs import Pairs, split_pairs
 from vitreous.sim.source import powder_source
-from vitreous.train.recipes import powder
+from vitreous.train.recipes import powder, translate
 
 ROOT = Path(__file__).parent.parent
 README = ROOT / "README.md"
@@ -46,6 +47,7 @@ def test_a_page_runs_from_its_first_block_to_its_last(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(powder, "powder_source", partial(powder_source, train=40, validation=40, test=40))
+    monkeypatch.setattr(translate, "en_de", _messages)
     _example_data(tmp_path)
     commands, names = 0, dict[str, Any]()
     for language, block in re.findall(r"```(sh|python)\n(.*?)```", page.read_text(), flags=re.DOTALL):
@@ -55,8 +57,15 @@ def test_a_page_runs_from_its_first_block_to_its_last(
             if line.startswith("vitreous "):
                 commands += 1
                 args = shlex.split(line, comments=True)[1:]
-                main(args + ["--steps", "4"] * (args[0] in ("train", "prune")))
+                few = ["--steps", "4", *(["--batch", "64"] if "translate-en-de" in args else [])]
+                main(args + few * (args[0] in ("train", "prune")))
     assert commands >= (0 if page.name in RECORDS else 5)
+
+
+def _messages() -> Pairs:
+    """A few messages, so many times that every part has some."""
+    texts = {"The file could not be opened.": "Datei nicht geöffnet.", "The folder is empty.": "Der Ordner ist leer."}
+    return split_pairs("en-de", [(f"{a} {i % 10}", f"{b} {i % 10}") for i in range(40) for a, b in texts.items()])
 
 
 def _example_data(folder: Path) -> None:

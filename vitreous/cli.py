@@ -79,7 +79,7 @@ def train(
     out: Path,
     *,
     target: tuple[str, ...] = (),
-    model: Literal["vit", "cnn"] | None = None,
+    model: str | None = None,
     system: str | None = None,
     resume: bool = False,
     epochs: float | None = None,
@@ -98,20 +98,21 @@ def train(
     """Train a model on a recipe's data or on your own, and leave a run folder.
 
     Recipes: digits, mnist, mnist-cpu; powder-best, powder-vit, powder-cnn, whose powder patterns are simulated as the
-    training goes on. Your own data: a folder with one folder of images for each class, or a file of spectra (.csv,
-    .parquet, .npz, .npy, .h5), one a row. Settings that are not given are the recipe's.
+    training goes on; translate-en-de. Your own data: a folder with one folder of images for each class, or a file of
+    spectra (.csv, .parquet, .npz, .npy, .h5), one a row. Settings that are not given are the recipe's.
 
     Args:
         data: a recipe, a folder of images or a file of spectra.
         out: folder of the run.
         target: columns to predict, with units if they have any, e.g. 'assay:mg'.
-        model: Vision Transformer or residual CNN; the recipe's own if not given.
+        model: vit or cnn, Vision Transformer or residual CNN; for texts transformer or gru-SCORE, recurrent with one of
+            the scores of attention, e.g. gru-additive; the recipe's own if not given.
         system: crystal system of the powder recipes, e.g. monoclinic.
         resume: go on with a run that was stopped, or begin it.
         epochs: times that every sample is seen.
         steps: optimiser steps, instead of epochs.
         minutes: time that the training may take; the learning rate then falls with the time.
-        batch: samples of a step.
+        batch: samples of a step; of texts, tokens.
         lr: highest learning rate.
         optimiser: AdamW, or Muon for the matrices.
         accumulate: parts into which each batch is cut to save memory.
@@ -122,12 +123,14 @@ def train(
         tensorboard: write curves for TensorBoard too.
     """
     from vitreous import commands
+    from vitreous.train.recipes import TEXTS
 
     changes = {
         "epochs": epochs, "steps": steps, "minutes": minutes, "batch": batch, "lr": lr, "optimiser": optimiser,
         "accumulate": accumulate, "shard": shard or None, "precision": precision, "seed": seed,
     }  # fmt: skip
-    made = commands.experiment(data, target, model, changes, system)
+    make = commands.text_experiment if data in TEXTS else commands.experiment
+    made = make(data, target, model, changes, system)
     commands.run_training(made, out, resume, device, tensorboard)
 
 
@@ -170,7 +173,7 @@ def prune(
 
 def evaluate(
     run: Annotated[Path, Positional, arg(metavar="RUN")],
-    data: Annotated[str, Positional, arg(metavar="DATA")],
+    data: Annotated[str | None, Positional, arg(metavar="[DATA]")] = None,
     *,
     target: tuple[str, ...] = (),
     part: Literal["all", "train", "validation", "test"] = "test",
@@ -180,7 +183,8 @@ def evaluate(
 
     Args:
         run: folder of the run.
-        data: digits, mnist, a folder of images or a file of spectra.
+        data: digits, mnist, a folder of images or a file of spectra; to a run that translates a file with a source, a
+            tab and a target in each line, or nothing for the data that it was trained on.
         target: the label columns, as in train.
         part: which part of the data; 'all' for data that the run has not seen.
         merge: tokens that every block merges into others, the most alike first, e.g. 8, up to half of them: faster.
@@ -193,7 +197,7 @@ def evaluate(
 
 def predict(
     run: Annotated[Path, Positional, arg(metavar="RUN")],
-    files: Annotated[tuple[Path, ...], Positional, arg(metavar="FILE...")],
+    files: Annotated[tuple[str, ...], Positional, arg(metavar="FILE...")],
     *,
     interval: float | None = None,
     anode: str | None = None,
@@ -204,11 +208,12 @@ def predict(
 ) -> None:
     """Predict files of spectra or images: physical quantities with units and intervals, or class probabilities.
 
-    A run of a powder recipe takes measured patterns of any usual format and wavelength, one a file.
+    A run of a powder recipe takes measured patterns of any usual format and wavelength, one a file. A run that
+    translates takes texts, or .txt files of them, one a line.
 
     Args:
         run: folder of the run, or a file that vitreous export has made of it.
-        files: spectra (every row is predicted), images or powder patterns.
+        files: spectra (every row is predicted), images or powder patterns; or texts.
         interval: coverage of an interval around each value, e.g. 0.9.
         anode: for powder patterns: of the X-ray tube, e.g. Cu, in place of what the files say.
         wavelength: for powder patterns: ångström, in place of what the files say.
@@ -243,11 +248,11 @@ def explain(
     """Draw what an answer rests on: attention, rollout, attention × gradient and integrated gradients over the input.
 
     A test takes parts of the input away in the order of each map, and says which map tells the truth about this model.
-    A CNN has no attention; it gets integrated gradients alone.
+    A CNN has no attention; it gets integrated gradients alone. Of a text and its translation, the alignment is drawn.
 
     Args:
         run: folder of the run.
-        input: a file as for predict, or digits or mnist.
+        input: a file as for predict, or digits or mnist; or a text.
         out: the figure: .png, .pdf or .svg.
         row: which sample of the file, counted from 0.
         target: the class or quantity to explain; the predicted class or the first quantity if not given.

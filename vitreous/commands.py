@@ -11,6 +11,7 @@ import torch
 from numpy.typing import NDArray
 from rich.table import Table
 
+from vitreous import texts
 from vitreous.atomic import write_atomically
 from vitreous.data import BUILTIN, Source, read, read_columns, split
 from vitreous.data.source import PARTS
@@ -23,17 +24,19 @@ from vitreous.insight.explain import explain_heads
 from vitreous.insight.report import Run, read_run, write_report
 from vitreous.insight.style import check_format, save
 from vitreous.insight.sweep import effects_figure
+from vitreous.kind import translates
 from vitreous.nn.vit import ViT
 from vitreous.predict import inputs
 from vitreous.train.answers import collect, evenly, read_answers
 from vitreous.train.folder import read_experiment, read_result
 from vitreous.train.predictor import Predictor, load
 from vitreous.train.prune import prune
-from vitreous.train.recipes import RECIPES
+from vitreous.train.recipes import RECIPES, TEXTS
 from vitreous.train.recipes.own import own
 from vitreous.train.run import Experiment, adjusted, train
 from vitreous.train.sweep import FACTORS, sweep
 from vitreous.train.task import Regression
+from vitreous.train.translate import TextExperiment, train_text
 from vitreous.zoo.show import console
 
 
@@ -56,12 +59,29 @@ def experiment(
             raise InputError("system: data of your own have none")
         found = own(read(what, targets), **chosen)
     else:
-        raise InputError(f"train: {what!r} is neither a file or folder nor a recipe ({', '.join(RECIPES)})")
-    options = [*chosen.items(), *((name, value) for name, value in changes.items() if value is not None)]
+        if what in TEXTS:
+            raise InputError(f"{what}: is a recipe of texts, which vitreous train alone takes")
+        raise InputError(f"train: {what!r} is neither a file or folder nor a recipe ({', '.join([*RECIPES, *TEXTS])})")
+    return replace(adjusted(found, changes), command=_words(what, targets, chosen | changes))
+
+
+def text_experiment(
+    what: str, targets: Sequence[str], model: str | None, changes: dict[str, Any], system: str | None = None
+) -> TextExperiment:
+    """The same for a recipe of texts."""
+    if targets or system is not None:
+        raise InputError(f"target, system: the recipe {what!r} has none")
+    found = texts.adjusted(TEXTS[what](**({} if model is None else {"model": model})), changes)
+    return replace(found, command=_words(what, (), {"model": model} | changes))
+
+
+def _words(what: str, targets: Sequence[str], options: Mapping[str, Any]) -> tuple[str, ...]:
+    """The command that makes a run; options that are None were not given."""
     words = ["vitreous", "train", what, *(["--target", *targets] if targets else [])]
-    for name, value in options:
-        words += [f"--{name}"] if value is True else [f"--{name}", str(value)]
-    return replace(adjusted(found, changes), command=tuple(words))
+    for name, value in options.items():
+        if value is not None:
+            words += [f"--{name}"] if value is True else [f"--{name}", str(value)]
+    return tuple(words)
 
 
 def _has_system(recipe: str) -> bool:
@@ -97,9 +117,10 @@ def _command(made: Mapping[str, Any]) -> tuple[str | None, dict[str, list[str]]]
     return words[2], options
 
 
-def run_training(made: Experiment, out: Path, resume: bool, device: str, tensorboard: bool) -> None:
+def run_training(made: Experiment | TextExperiment, out: Path, resume: bool, device: str, tensorboard: bool) -> None:
     """Train, and print how good the result is."""
-    result = train(made, out, resume=resume, device=device, tensorboard=tensorboard)
+    others = resume, device, tensorboard
+    result = train_text(made, out, *others) if isinstance(made, TextExperiment) else train(made, out, *others)
     print_results([out])
     console().print(f"{result['steps']} steps, {result['seconds']:.0f} s; the run is in {out}", highlight=False)
 
@@ -143,8 +164,16 @@ def run_sweep(made: Experiment, folder: Path, space: dict[str, Sequence[int]], d
     console().print(f"The effect of each factor is drawn in {figure}", highlight=False)
 
 
-def evaluate(run: Path, data: str, targets: Sequence[str], part: str, merge: int = 0) -> dict[str, float]:
-    """Scores of a run on labelled data: on one part of them, or on all; `merge` tokens in every block."""
+def evaluate(run: Path, data: str | None, targets: Sequence[str], part: str, merge: int = 0) -> dict[str, float]:
+    """Scores of a run on labelled data: on one part of them, or on all; `merge` tokens in every block.
+
+    A run that translates knows its own data.
+    """
+    if translates(run):
+        texts.refuse(run, {"target": targets, "merge": merge})
+        return texts.score(run, data, part)
+    if data is None:
+        raise InputError(f"data: name labelled data on which {run} is to be scored")
     predictor = load(run)
     source = read(data, targets)
     rows = rows_of(run, predictor, source, part)
@@ -284,6 +313,10 @@ def explain(
 ) -> Sequence[str]:  # fmt: skip
     """Draw why a run answers as it does to one sample of a file; returns what there is to say about it."""
     check_format(out)
+    if translates(run):
+        others = {"row": row, "target": target, "layer": layers, "heads": heads, "anode": anode}
+        texts.refuse(run, others | {"wavelength": wavelength, "merge": merge})
+        return texts.draw(run, file, out)
     predictor = load(run)
     if (heads or layers) and not isinstance(predictor.model, ViT):
         raise InputError(f"heads: {run} is a CNN, which has no attention; leave it out for attributions")

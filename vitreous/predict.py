@@ -6,7 +6,7 @@ torch is imported for those alone that need it; an ONNX model does not.
 import csv
 import io
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from vitreous.data import read, read_image_files
 from vitreous.errors import InputError, check_choice
+from vitreous.kind import translates
 from vitreous.powder.files import read_pattern, to_grid
 from vitreous.prediction import AnyPredictor
 from vitreous.sim.grid import Q_AXIS
@@ -63,20 +64,33 @@ _FILES: dict[str, Callable[[Path, str], AnyPredictor]] = {".onnx": _onnx, ".safe
 
 def predict(
     model: Path,
-    files: Sequence[Path],
+    files: Sequence[str | Path],
     coverage: float | None,
     anode: str | None = None,
     wavelength: float | None = None,
     merge: int = 0,
 ) -> list[dict[str, Any]]:
-    """One record for every sample of the files; `anode` or `wavelength` (Å) are for powder patterns."""
+    """One record for every sample of the files; `anode` or `wavelength` (Å) are for powder patterns.
+
+    A run that translates takes texts in place of files.
+    """
+    if translates(model):
+        others = {"interval": coverage, "anode": anode, "wavelength": wavelength, "merge": merge}
+        return _translate(model, files, others)
     predictor = load(model)
     with predictor.merging(merge):
         return [
             {"sample": name, **row}
-            for names, samples in inputs(predictor, model, files, anode, wavelength)
+            for names, samples in inputs(predictor, model, [Path(file) for file in files], anode, wavelength)
             for name, row in zip(names, predictor(samples, coverage).rows(), strict=True)
         ]
+
+
+def _translate(run: Path, texts: Sequence[str | Path], others: Mapping[str, object]) -> list[dict[str, Any]]:
+    from vitreous.texts import refuse, translate
+
+    refuse(run, others)
+    return translate(run, [str(text) for text in texts])
 
 
 def inputs(

@@ -9,9 +9,11 @@ from vitreous.nn.merge import merged
 from vitreous.nn.models import build
 from vitreous.nn.position import GridPosition, SetPosition, sinusoidal
 from vitreous.nn.record import Record, record
+from vitreous.nn.recurrent import Recurrent, RecurrentConfig
 from vitreous.nn.relative import RelativeBias
 from vitreous.nn.resample import resample
 from vitreous.nn.score import SCORES
+from vitreous.nn.seq2seq import Transformer, TransformerConfig
 from vitreous.nn.tokens import PatchTokenizer, SetTokenizer, Tokens
 from vitreous.nn.vit import ViT
 
@@ -27,10 +29,14 @@ __all__ = [
     "GridPosition",
     "PatchTokenizer",
     "Record",
+    "Recurrent",
+    "RecurrentConfig",
     "RelativeBias",
     "SetPosition",
     "SetTokenizer",
     "Tokens",
+    "Transformer",
+    "TransformerConfig",
     "ViT",
     "ViTConfig",
     "build",

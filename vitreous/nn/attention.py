@@ -14,6 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from vitreous.errors import InputError, check_choice
+from vitreous.nn.cache import Past
 from vitreous.nn.gpu import kernels, multiplies_in_bfloat16
 from vitreous.nn.linear import Linear
 from vitreous.nn.record import Reduce, Reduced, Sink, keep, wants_keys
@@ -72,6 +73,7 @@ class Attention(nn.Module):
         mask: Tensor | None = None,
         bias: Bias = None,
         seen: Sink = None,
+        past: Past | None = None,
     ) -> Tensor:
         """Attend from `x` `(B, N, D)` to `context` `(B, M, D)`, or to `x` itself.
 
@@ -79,12 +81,13 @@ class Attention(nn.Module):
             mask: True where a key may be attended to, broadcastable to `(B, heads, N, M)`.
             bias: added to the logits, broadcastable to `(B, heads, N, M)`.
             seen: where to keep the keys and the attention weights; None for the fast path.
+            past: keys and values of the tokens before `x`, or of a context that stays; it takes up the new ones.
         """
-        if context is None and mask is None:
+        if context is None and mask is None and past is None:
             packed = self._packed(x, bias, seen)
             if packed is not None:
                 return self._project(packed)
-        q, k, v = self._split(x, context)
+        q, k, v = self._split(x, context, past)
         scored = self._score(self.query_norm(q), keep(seen, "keys", self.key_norm(k)), self.score)
         dropout = self.dropout if self.training else 0.0
         if isinstance(seen, Reduced):
@@ -146,12 +149,13 @@ class Attention(nn.Module):
 
         return reduced(weights, batch, heads * count * keys, reduce)
 
-    def _split(self, x: Tensor, context: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+    def _split(self, x: Tensor, context: Tensor | None, past: Past | None = None) -> tuple[Tensor, Tensor, Tensor]:
         """Queries of `x`, keys and values of the context: `(B, N, D) -> (B, heads, N, D / heads)` each."""
         if context is None:
             q, k, v = self.qkv(x).unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4).unbind(0)
-            return q, k, v
-        return self._queries_of(x), *self._keys_of(context)
+            return (q, k, v) if past is None else (q, *past.extended(k, v))
+        kept = self._keys_of(context) if past is None else past.once(lambda: self._keys_of(context))
+        return self._queries_of(x), *kept
 
     def _queries_of(self, x: Tensor) -> Tensor:
         dim = x.shape[-1]

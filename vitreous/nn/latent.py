@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from vitreous.nn.attention import Attention, Bias, additive_mask, normalised, reduced, restricted, rows_of, share, weigh
+from vitreous.nn.cache import Past
 from vitreous.nn.parts import in_parts
 from vitreous.nn.record import Reduced, Sink, keep
 from vitreous.nn.relative import Displaced, Layout
@@ -46,9 +47,11 @@ class Latent(Attention):
         mask: Tensor | None = None,
         bias: Bias = None,
         seen: Sink = None,
+        past: Past | None = None,
     ) -> Tensor:
         """As `Attention`, of the tokens to themselves."""
         assert context is None
+        assert past is None
         assert not isinstance(bias, Tensor)
         gather, spread = self._biases(bias, x.dtype)
         dropout = self.dropout if self.training else 0.0

@@ -7,9 +7,9 @@ from typing import Any
 from vitreous.data.scale import Scaling
 from vitreous.data.source import Axis
 from vitreous.errors import InputError
+from vitreous.kind import TASK as TASK
 from vitreous.train.task import Task, task_from_dict
 
-TASK = "task.json"
 VERSION = 1
 
 

@@ -7,7 +7,7 @@ from vitreous.settings import Settings
 from vitreous.train.device import PRECISIONS
 from vitreous.train.optim import OPTIMISERS
 
-SWITCHES = ("auto", "on", "off")
+SWITCHES = ("auto", "on", "off", "graph")
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,8 @@ class TrainConfig(Settings):
     """float32 | bfloat16: what tokens are kept in between the blocks of a ViT that trains in bfloat16. The latter is
     faster, and fine where three digits are."""
     compile: str = "auto"
-    """auto | on | off: torch.compile; auto is on for a GPU."""
+    """auto | on | off: torch.compile; auto is on for a GPU | graph: record the steps on a GPU and replay them as they
+    are, without compiling: ready at once, for short trainings and batches of several shapes."""
     shard: bool = False
     """Share weights, gradients and optimiser states among the processes of a torchrun (FSDP): for large models."""
     checkpointing: bool = False

@@ -15,6 +15,7 @@ from torch import Tensor
 from vitreous.data.scale import Scaling
 from vitreous.data.source import Axis
 from vitreous.errors import InputError
+from vitreous.kind import translates
 from vitreous.nn.budget import spending
 from vitreous.nn.config import ViTConfig
 from vitreous.nn.merge import merged
@@ -82,6 +83,8 @@ class Predictor(AnyPredictor):
 def load(folder: str | PathLike[str], device: str = "cpu") -> Predictor:
     """The predictor of a run folder."""
     folder = Path(folder)
+    if translates(folder):
+        raise InputError(f"{folder}: translates texts; it is for vitreous predict, eval, explain and compare")
     if not (folder / TASK).is_file():
         raise InputError(f"{folder}: is no run folder ({TASK} is missing)")
     if not (folder / RESULT).is_file():

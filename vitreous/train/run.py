@@ -4,7 +4,6 @@
 it was made, `metrics.jsonl` how it went, `result.json` how good it is, `test.npz` what it answered, `last/` to go on.
 """
 
-import copy
 import json
 import os
 import platform
@@ -31,19 +30,19 @@ from vitreous.nn.budget import spending
 from vitreous.nn.linear import in_eight_bits
 from vitreous.nn.models import Config, Model, build
 from vitreous.nn.vit import ViT
-from vitreous.train import state
 from vitreous.train.about import TASK, describe
 from vitreous.train.answers import collect, outputs, write_answers
 from vitreous.train.budget import BudgetLoss
 from vitreous.train.config import TrainConfig
+from vitreous.train.course import METRICS as METRICS
+from vitreous.train.course import RESULT as RESULT
+from vitreous.train.course import Course, finished, follow
 from vitreous.train.device import pick_device, pick_precision
-from vitreous.train.loop import Log, Loop, Watcher
-from vitreous.train.progress import Bar, TensorBoard
 from vitreous.train.stream import ArrayStream, Batch, FreshStream, Stream
 from vitreous.train.task import Mixture, Regression, Task, task_for
-from vitreous.zoo.weights import CONFIG, load_model, save_model
+from vitreous.zoo.weights import load_model
 
-EXPERIMENT, RESULT, METRICS = "experiment.json", "result.json", "metrics.jsonl"
+EXPERIMENT = "experiment.json"
 
 
 @dataclass(frozen=True)
@@ -137,12 +136,9 @@ def train(
     """
     started = time.monotonic()
     e, config = experiment, experiment.train
-    if resume and (folder / RESULT).is_file():
-        found: dict[str, Any] = json.loads((folder / RESULT).read_text())
+    found = finished(folder, resume)
+    if found is not None:
         return found
-    if not resume and (folder / CONFIG).exists():
-        raise InputError(f"{folder}: holds a run already; go on with --resume, or choose another --out")
-    resume = resume and (folder / state.LAST).exists()  # a run that was killed before its first state begins again
     e.augment.check(len(e.source.axes))
     parts = split(e.source, e.validation, e.test, config.seed)
     if e.start is None:
@@ -151,7 +147,6 @@ def train(
     else:
         task, scaling = e.start.task, e.start.scaling
     accelerator = machine(config.precision, device)
-    main = accelerator.is_main_process
     if config.batch % (accelerator.num_processes * config.accumulate):
         raise InputError(
             f"batch: {config.batch} samples cannot be shared evenly by {accelerator.num_processes} process(es) "
@@ -163,7 +158,6 @@ def train(
         model.load_state_dict(e.start.model.state_dict(), strict=False)
     elif isinstance(task, Mixture):
         _spread(model, task.start(_labels(e.source, parts.train)))
-    kept = copy.deepcopy(model)
     loss = BudgetLoss(model, task.loss, e.budget) if e.budget else task.loss
     if isinstance(model, ViT):
         model.checkpointing = config.checkpointing
@@ -186,40 +180,28 @@ def train(
             out = outputs(trained, e.source.x, parts.validation, scaling, accelerator, config.batch)
         return task.metrics(out, task.encode(_labels(e.source, parts.validation))) | spent
 
-    def keep(weights: dict[str, Any]) -> None:
-        if main:
-            kept.load_state_dict(weights)
-            save_model(kept, folder)
-
     if accelerator.device.type == "cuda" and config.compile != "off":
         prepare = torch.compile(prepare)
-    watchers: list[Watcher] = []
-    loop = Loop(
-        model, loss, stream, prepare, evaluate if len(parts.validation) else None, task.better, config,
-        accelerator, folder, watchers,
-    )  # fmt: skip
-    if resume:
-        loop.resume()  # before anything is written: a damaged state must not cost what is there
-    if main:
-        folder.mkdir(parents=True, exist_ok=True)
+
+    def tell() -> None:
         write_task(folder, task, scaling, e.source)
         _write_experiment(folder, e, parts, accelerator)
-        watchers.append(Log(folder / METRICS, loop.done))
-    if main and tensorboard:
-        watchers.append(TensorBoard(str(folder / "tensorboard")))
-    with Bar(folder.name, config.steps, config.batch, loop.done) as progress:
-        if main and bar:
-            watchers.append(progress)
-        loop.fit(keep)
-    if config.keep == "last" or loop.evaluate is None:
-        keep(loop.weights())
-    accelerator.wait_for_everyone()
-    result = _finish(e, parts, task, scaling, folder, accelerator)
-    result |= {"steps": loop.done, "seconds": round(time.monotonic() - started, 1)}
-    if main:
-        write_atomically(folder / RESULT, (json.dumps(result, indent=1) + "\n").encode())
-    accelerator.wait_for_everyone()
-    return result
+
+    def finish() -> dict[str, Any]:
+        return _finish(e, parts, task, scaling, folder, accelerator)
+
+    course = Course(
+        model,
+        loss,
+        task.better,
+        stream,
+        prepare,
+        evaluate if len(parts.validation) else None,
+        config,
+        tell,
+        finish,
+    )
+    return follow(course, folder, accelerator, started, resume, tensorboard, bar)
 
 
 def _finish(
@@ -281,13 +263,18 @@ def _write_experiment(folder: Path, e: Experiment, parts: Split, accelerator: Ac
         "validation": e.validation,
         "test": e.test,
         "samples": {part: len(getattr(parts, part)) for part in PARTS},
-        "made_with": {
-            "vitreous": __version__,
-            "torch": torch.__version__,
-            "python": platform.python_version(),
-            "device": torch.cuda.get_device_name() if accelerator.device.type == "cuda" else "CPU",
-            "processes": accelerator.num_processes,
-            "precision": accelerator.mixed_precision,
-        },
+        "made_with": made_with(accelerator),
     }
     write_atomically(folder / EXPERIMENT, (json.dumps(about, indent=1) + "\n").encode())
+
+
+def made_with(accelerator: Accelerator) -> dict[str, Any]:
+    """Programs and machine of a run."""
+    return {
+        "vitreous": __version__,
+        "torch": torch.__version__,
+        "python": platform.python_version(),
+        "device": torch.cuda.get_device_name() if accelerator.device.type == "cuda" else "CPU",
+        "processes": accelerator.num_processes,
+        "precision": accelerator.mixed_precision,
+    }

@@ -4,6 +4,7 @@ A small model's step is hundreds of kernels that take a few microseconds each, w
 them one by one. A CUDA graph launches them all at once.
 """
 
+from collections import Counter
 from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any, NamedTuple
@@ -59,8 +60,8 @@ class Step:
         self._share = torch.zeros((), device=accelerator.device)
         alone = accelerator.device.type == "cuda" and accelerator.num_processes == 1
         self._graphs = alone and config.compile != "off" and not config.checkpointing
-        self._done = 0
-        self._graph: _Graph | None = None
+        self._done: Counter[torch.Size] = Counter()
+        self._recorded: dict[torch.Size, _Graph] = {}
 
     def __call__(self, x: Tensor, y: Tensor, lr: float, share: float) -> Tensor:
         """Take a step with a learning rate; the average moves by a share."""
@@ -71,11 +72,11 @@ class Step:
                     group["lr"].fill_(lr)
                 else:
                     group["lr"] = lr
-        if self._graphs and self._done == _FIRST:
-            self._graph = self._record(x, y, lr)
-        self._done += 1
-        if self._graph is not None:
-            return self._graph(x, y)
+        if self._graphs and self._done[x.shape] == _FIRST:
+            self._record(x, y, lr)
+        self._done[x.shape] += 1
+        if x.shape in self._recorded:
+            return self._recorded[x.shape](x, y)
         return self._take(x, y)
 
     def _take(self, x: Tensor, y: Tensor) -> Tensor:
@@ -98,18 +99,18 @@ class Step:
             self.average.follow(self._share)
         return total
 
-    def _record(self, x: Tensor, y: Tensor, lr: float) -> "_Graph | None":
-        """The step as a CUDA graph, or None where it cannot be one."""
+    def _record(self, x: Tensor, y: Tensor, lr: float) -> None:
+        """The step with batches of this shape as a CUDA graph, where it can be one."""
         for optimiser in self.optimisers:
             for group in optimiser.param_groups:
-                group["lr"] = torch.tensor(lr, device=x.device)
+                if not isinstance(group["lr"], Tensor):  # one and the same for the graphs of all shapes
+                    group["lr"] = torch.tensor(lr, device=x.device)
                 if "capturable" in group:
                     group["capturable"] = True
         try:
-            return _Graph(self._take, x, y)
+            self._recorded[x.shape] = _Graph(self._take, x, y)
         except (RuntimeError, NotImplementedError):  # something in it asks the device for a value
             self._graphs = False
-            return None
 
 
 class _Graph:

@@ -5,7 +5,7 @@ import os
 from collections.abc import Callable, Mapping
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, overload
 
 import numpy as np
 import safetensors.torch
@@ -15,8 +15,17 @@ from torch import Tensor, nn
 
 from vitreous.atomic import write_atomically
 from vitreous.errors import InputError, check_choice, first_line
-from vitreous.nn import CNN, ViT, ViTConfig
-from vitreous.nn.models import Config, Model, build, config_from, describe
+from vitreous.nn import ViT, ViTConfig
+from vitreous.nn.models import (
+    Config,
+    Model,
+    TextConfig,
+    TextModel,
+    build,
+    config_from,
+    describe,
+    text_config_from,
+)
 from vitreous.nn.record import unwrap
 from vitreous.nn.tokens import kernel_shape, token_grid
 from vitreous.zoo.adapt import check_fit, fit
@@ -25,6 +34,7 @@ from vitreous.zoo.layouts import KERNEL, Checkpoint, State, read_layout, to_timm
 HUB = "hf-hub:"
 CONFIG, WEIGHTS = "config.json", "model.safetensors"
 _MARK = "vitreous"
+_Settings = TypeVar("_Settings", Config, TextConfig)
 
 
 def load_weights(model: nn.Module, source: str | PathLike[str], verbose: bool = True) -> list[str]:
@@ -85,7 +95,17 @@ def load_model(folder: str | PathLike[str]) -> Model:
     return with_weights(read_config(folder), folder / WEIGHTS)
 
 
-def with_weights(config: Config, path: Path) -> Model:
+def load_text_model(folder: str | PathLike[str]) -> TextModel:
+    """The model of texts that `save_model` wrote."""
+    folder = Path(folder)
+    return with_weights(_read_settings(folder, text_config_from), folder / WEIGHTS)
+
+
+@overload
+def with_weights(config: Config, path: Path) -> Model: ...
+@overload
+def with_weights(config: TextConfig, path: Path) -> TextModel: ...
+def with_weights(config: Config | TextConfig, path: Path) -> Model | TextModel:
     """The model of a configuration with the weights of a file, which must fit as they are."""
     model = build(config)
     try:
@@ -97,9 +117,9 @@ def with_weights(config: Config, path: Path) -> Model:
     return model
 
 
-def _known(model: nn.Module) -> Model:
+def _known(model: nn.Module) -> Model | TextModel:
     inner = unwrap(model)
-    if not isinstance(inner, ViT | CNN):
+    if not isinstance(inner, Model | TextModel):
         raise InputError(f"model: found {type(inner).__name__}, expected a ViT or a CNN")
     return inner
 
@@ -140,6 +160,10 @@ def read_about(path: Path) -> dict[str, Any]:
 
 def read_config(folder: Path) -> Config:
     """The configuration of the model in a folder."""
+    return _read_settings(folder, config_from)
+
+
+def _read_settings(folder: Path, understand: Callable[[Mapping[str, Any]], _Settings]) -> _Settings:
     path = folder / CONFIG
     try:
         values = json.loads(path.read_text())
@@ -150,7 +174,7 @@ def read_config(folder: Path) -> Config:
     if not isinstance(values, dict):
         raise InputError(f"{path}: expected a JSON object of model settings")
     try:
-        return config_from(values)
+        return understand(values)
     except (InputError, TypeError) as fault:
         raise InputError(f"{path}: {fault}") from None
 

@@ -1,0 +1,257 @@
+"""Runs that translate: one vocabulary, one folder, resumed they end the same, and what is wrong is one line."""
+
+import gzip
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import safetensors.torch
+import torch
+
+from tests.mistakes import fails
+from vitreous.cli import main
+from vitreous.data.pairs import Pairs, part_of, split_pairs
+from vitreous.data.subwords import SPECIAL, Subwords
+from vitreous.errors import InputError
+from vitreous.insight.alignment import alignment_figure
+from vitreous.nn import RecurrentConfig, TransformerConfig
+from vitreous.nn.models import TextConfig
+from vitreous.nn.seq2seq import END, PAD, START, UNKNOWN
+from vitreous.train import TEXTS, TextExperiment, TrainConfig, load_translator, train_text
+from vitreous.train.batches import Buckets, in_order
+from vitreous.train.recipes.translate import MODELS
+from vitreous.train.translate import read_answers
+
+NUMBERS = {"one": "eins", "two": "zwei", "three": "drei", "four": "vier", "five": "fünf", "six": "sechs"}
+SMALL: dict[str, TextConfig] = {
+    "transformer": TransformerConfig(100, 16, dim=32, depth=2, heads=2, dropout=0.1),
+    "gru-general": RecurrentConfig(100, 16, dim=32, score="general", dropout=0.1),
+}
+
+
+def counted(count: int = 800) -> Pairs:
+    """Numbers in English and in German."""
+    rng = np.random.default_rng(0)
+    rows = [rng.choice(list(NUMBERS), rng.integers(1, 6)) for _ in range(count)]
+    return split_pairs("numbers", [(" ".join(row), " ".join(NUMBERS[word] for word in row)) for row in rows])
+
+
+def small(kind: str = "transformer", **settings: object) -> TextExperiment:
+    config: dict[str, object] = {"steps": 30, "batch": 256, "lr": 5e-3, "evaluate_every": 10, **settings}
+    return TextExperiment(counted(), SMALL[kind], TrainConfig(**config), ("English", "German"), 100)  # type: ignore[arg-type]
+
+
+@pytest.fixture(scope="module", params=SMALL)
+def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run that has learnt to count."""
+    folder = tmp_path_factory.mktemp("runs") / request.param
+    result = train_text(small(request.param, steps=300, ema=0.9, evaluate_every=300), folder, device="cpu", bar=False)
+    assert result["test"]["bleu"] > 90
+    return folder
+
+
+def test_a_run_holds_what_is_needed_to_translate(run: Path) -> None:
+    names = {path.name for path in run.iterdir()}
+    assert names >= {"config.json", "model.safetensors", "task.json", "subwords.json", "test.tsv", "result.json"}
+    translator = load_translator(run)
+    assert translator(["two three", "six"]) == ["zwei drei", "sechs"]
+    assert translator(["two three"], width=1) == ["zwei drei"]
+    made = read_answers(run / "test.tsv")
+    assert [row[:2] for row in made] == list(counted().test)
+
+
+def test_a_text_past_the_maximum_is_translated_sentence_by_sentence(run: Path) -> None:
+    pairs = replace(counted(), train=tuple((f"{a}.", f"{b}.") for a, b in counted().train))
+    subwords = Subwords.learnt((text for pair in pairs.train for text in pair), 100)
+    translator = load_translator(run)
+    translator.subwords = subwords
+    long = "one two three four five. " * 8
+    assert len(subwords.encode([long])[0]) > translator.model.length
+    rows = translator._sentences(long)
+    assert 1 < len(rows) <= 8
+    assert " ".join(subwords.decode(rows)) == long.strip()
+    with pytest.raises(InputError, match=r"the sentence 'one one .*…' has .* tokens, the run takes 15"):
+        translator(["one " * 40])
+
+
+def test_alignments_sum_to_one_and_find_the_words(run: Path) -> None:
+    found = load_translator(run).align("two five three")
+    assert found.source == ("two", "five", "three", "</s>")
+    assert found.target == ("zwei", "fünf", "drei", "</s>")
+    np.testing.assert_allclose(found.weights.sum(1), 1, atol=1e-5)
+    assert alignment_figure(found).axes[0].get_yticklabels()[1].get_text() == "fünf"
+
+
+@pytest.mark.parametrize("kind", SMALL)
+def test_a_run_stopped_and_resumed_ends_the_same(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Killed(BaseException):
+        pass
+
+    train_text(small(kind), tmp_path / "whole", device="cpu", bar=False)
+    calls = []
+
+    def dies(buckets: Buckets, step: int) -> object:
+        if step == 17 and not calls:
+            calls.append(step)
+            raise Killed
+        return called(buckets, step)
+
+    called = Buckets.__call__
+    monkeypatch.setattr(Buckets, "__call__", dies)
+    with pytest.raises(Killed):
+        train_text(small(kind), tmp_path / "parts", device="cpu", bar=False)
+    train_text(small(kind), tmp_path / "parts", resume=True, device="cpu", bar=False)
+    one, other = (safetensors.torch.load_file(tmp_path / name / "model.safetensors") for name in ("whole", "parts"))
+    assert all(torch.equal(one[name], other[name]) for name in one)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="records steps on a GPU")
+@pytest.mark.parametrize("kind", SMALL)
+def test_recorded_steps_of_several_lengths_train_as_plain_ones_do(kind: str, tmp_path: Path) -> None:
+    found = []
+    for way in ("graph", "off"):
+        made = small(kind, compile=way, precision="float32", steps=60)
+        train_text(replace(made, model=replace(made.model, dropout=0.0)), tmp_path / way, device="cuda", bar=False)
+        found.append(safetensors.torch.load_file(tmp_path / way / "model.safetensors"))
+    for name, value in found[0].items():
+        torch.testing.assert_close(value, found[1][name], atol=5e-3, rtol=1e-2)
+
+
+def test_epochs_are_counted_in_batches(tmp_path: Path) -> None:
+    result = train_text(replace(small(), epochs=2.0), tmp_path / "run", device="cpu", bar=False)
+    made = small()
+    subwords = Subwords((tmp_path / "run" / "subwords.json").read_text())
+    coded = [tuple(subwords.encode(list(pair))) for pair in made.pairs.train]
+    assert result["steps"] == 2 * len(Buckets(coded, 256, 16, 0, torch.device("cpu")))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_the_recipe_runs_two_steps(model: str, tmp_path: Path) -> None:
+    try:
+        made = TEXTS["translate-en-de"](model)
+    except InputError as fault:
+        pytest.skip(f"the data are not here: {fault}")
+    few = {part: made.pairs.of(part)[:count] for part, count in (("train", 100), ("validation", 9), ("test", 3))}
+    settings = replace(made.train, steps=2, batch=128, evaluate_every=2)
+    tiny = replace(made.model, dim=24, depth=2)
+    made = replace(made, pairs=replace(made.pairs, **few), train=settings, model=tiny, subwords=300)
+    result = train_text(made, tmp_path / "run", device="cpu", bar=False)
+    assert set(result["test"]) == {"bleu", "chrf"}
+    assert len(load_translator(tmp_path / "run")(["Open the file"])) == 1
+
+
+def test_every_pair_is_seen_once_an_epoch_and_batches_have_few_shapes() -> None:
+    rng = np.random.default_rng(0)
+    pairs = [([i + 4] * rng.integers(1, 30), [i + 4] * rng.integers(1, 30)) for i in range(500)]
+    buckets = Buckets(pairs, 256, 40, 3, torch.device("cpu"))
+    for epoch in range(2):
+        batches = [buckets(epoch * len(buckets) + i) for i in range(len(buckets))]
+        assert {int(x[row, 0, 0]) for x, _ in batches for row in range(len(x))} == set(range(4, 504))
+        assert len({x.shape for x, _ in batches}) <= 6
+        assert max(y.numel() for _, y in batches) <= 256
+    one, other = buckets(1), Buckets(pairs, 256, 40, 3, torch.device("cpu"))(1)
+    assert torch.equal(one[0], other[0])
+    assert not torch.equal(buckets(0)[0], buckets(len(buckets))[0])
+    x, y = one
+    assert torch.equal(x[:, 1, 1:], y[:, :-1])  # a target up to each token
+    assert (x[:, 1, 0] == START).all()
+    assert ((y == END).sum(1) == 1).all()
+
+
+def test_processes_share_a_batch() -> None:
+    pairs = [([i + 4], [i + 4]) for i in range(64)]
+    whole = Buckets(pairs, 128, 8, 0, torch.device("cpu"))(0)[0]
+    parts = [Buckets(pairs, 128, 8, 0, torch.device("cpu"), rank, 2)(0)[0] for rank in (0, 1)]
+    assert torch.equal(torch.cat(parts).sort(0).values, whole.sort(0).values)
+
+
+def test_in_order_gives_each_pair_once() -> None:
+    pairs = [([i + 4], [i + 4] * (i % 20)) for i in range(100)]
+    assert sorted(int(i) for x, _ in in_order(pairs, 64, 40) for i in x[:, 0, 0]) == list(range(4, 104))
+
+
+def test_equal_sources_are_in_one_part() -> None:
+    pairs = [(f"sentence {i}", "x") for i in range(5000)]
+    parts = split_pairs("many", [*pairs, *((f"  Sentence   {i}", "y") for i in range(5000))])
+    test = {source.casefold().split()[1] for source, _ in parts.test}
+    rest = {source.casefold().split()[1] for source, _ in parts.train + parts.validation}
+    assert not test & rest
+    assert 0.08 < len(parts.test) / 10000 < 0.12
+    assert part_of("Open File") == part_of("open  file")
+
+
+def test_texts_come_back_from_their_subwords() -> None:
+    texts = ["Öffne die Datei „%1“ …", "(a+b)  = 12345", "naïve café"]
+    subwords = Subwords.learnt(texts * 2, 200)
+    assert subwords.decode(subwords.encode(texts)) == texts
+    assert [SPECIAL[i] for i in (PAD, START, END, UNKNOWN)] == ["<pad>", "<s>", "</s>", "<unk>"]
+    assert Subwords(subwords.content).encode(texts) == subwords.encode(texts)
+    assert subwords.unknown("漢 die 漢字") == ["漢", "字"]
+    assert subwords.unknown(texts[0]) == []
+    words = subwords.words([*subwords.encode(["die Datei"])[0], END])
+    assert [word for word, _ in words] == ["die", "Datei", "</s>"]
+    assert [place for _, places in words for place in places] == list(range(len(subwords.encode(["die Datei"])[0]) + 1))
+
+
+def test_commands_take_texts(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lines = tmp_path / "lines.txt"
+    lines.write_text("one\n\nsix two\n")
+    main(["predict", str(run), "four five", str(lines), "--format", "json"])
+    found = json.loads(capsys.readouterr().out)
+    assert [row["translation"] for row in found] == ["vier fünf", "eins", "sechs zwei"]
+    main(["explain", str(run), "four five", "--out", str(tmp_path / "map.png")])
+    out = capsys.readouterr().out
+    assert out.startswith("vier fünf\nvier ← ")
+    assert (tmp_path / "map.png").stat().st_size > 1000
+    pairs = tmp_path / "pairs.tsv.gz"
+    pairs.write_bytes(gzip.compress("one two\teins zwei drei\nthree four five six\tdrei vier fünf sechs\n".encode()))
+    main(["eval", str(run), str(pairs), "--part", "all"])
+    out = capsys.readouterr().out
+    assert "bleu" in out
+    assert "chrf" in out
+    main(["compare", str(run)])
+
+
+def test_mistakes_are_one_line(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "text: is empty" in fails(capsys, "predict", str(run), " ")
+    assert "never seen: '漢'" in fails(capsys, "predict", str(run), "one 漢")
+    assert "tokens, the run takes 15" in fails(capsys, "predict", str(run), "one " * 40)
+    assert "interval: " in fails(capsys, "predict", str(run), "one", "--interval", "0.9")
+    assert "layer: " in fails(capsys, "explain", str(run), "one", "--out", str(tmp_path / "x.png"), "--layer", "1")
+    assert "translates texts" in fails(capsys, "report", str(run))
+    assert "name a file of pairs" in fails(capsys, "eval", str(run))
+    assert "no such file" in fails(capsys, "eval", str(run), str(tmp_path / "none.tsv"))
+    bad = tmp_path / "bad.tsv"
+    bad.write_text("one\teins\ntwo\n")
+    assert "line 2 is not a source, a tab and a target" in fails(capsys, "eval", str(run), str(bad))
+    assert "recipe of texts" in fails(capsys, "sweep", "translate-en-de", "--out", str(tmp_path / "s"))
+    assert "target, system" in fails(capsys, "train", "translate-en-de", "--out", str(tmp_path / "s"), "--target", "x")
+
+
+def test_a_damaged_folder_is_named(run: Path, tmp_path: Path) -> None:
+    broken = tmp_path / "broken"
+    broken.mkdir()
+    for path in run.iterdir():
+        if path.is_file():
+            (broken / path.name).write_bytes(path.read_bytes())
+    (broken / "subwords.json").write_text("{")
+    with pytest.raises(InputError, match=r"subwords.json: is damaged"):
+        load_translator(broken)
+    (broken / "subwords.json").unlink()
+    with pytest.raises(InputError, match=r"subwords.json: cannot be read"):
+        load_translator(broken)
+    (broken / "result.json").unlink()
+    with pytest.raises(InputError, match="has not finished"):
+        load_translator(broken)
+    with pytest.raises(InputError, match="is no run that translates"):
+        load_translator(tmp_path)
+
+
+def test_missing_data_say_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("VITREOUS_DATA", str(tmp_path))
+    told = fails(capsys, "train", "translate-en-de", "--out", str(tmp_path / "run"))
+    assert "en-de.tsv.gz: is missing; put " in told

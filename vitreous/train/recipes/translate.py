@@ -1,0 +1,33 @@
+"""English to German: 55,563 messages of free software and their translations, a tenth of them held out."""
+
+from vitreous.data.pairs import en_de
+from vitreous.errors import check_choice
+from vitreous.nn.models import TextConfig
+from vitreous.nn.recurrent import RecurrentConfig
+from vitreous.nn.score import SCORES
+from vitreous.nn.seq2seq import TransformerConfig
+from vitreous.train.config import TrainConfig
+from vitreous.train.translate import TextExperiment
+
+_GRU = "gru-"
+MODELS = ("transformer", *(f"{_GRU}{score}" for score in SCORES))
+_VOCABULARY = 8000
+
+
+def translate_en_de(model: str = "transformer") -> TextExperiment:
+    """The Transformer of S2.4, or a GRU with attention by one of the scores of S2.2.
+
+    `vitreous train translate-en-de --out RUN [--model gru-additive]`, for a GPU; on a CPU add `--minutes`.
+    """
+    check_choice("model", model, MODELS)
+    recurrent = model.startswith(_GRU)
+    config: TextConfig = TransformerConfig(
+        _VOCABULARY, dim=384, depth=4, heads=6, mlp=2.0, dropout=0.3, attention_dropout=0.1
+    )
+    if recurrent:
+        config = RecurrentConfig(_VOCABULARY, dim=512, depth=2, score=model.removeprefix(_GRU), dropout=0.3)
+    settings = TrainConfig(
+        steps=8000, batch=6144, lr=3e-3, optimiser="adamw" if recurrent else "muon", weight_decay=0.02, ema=0.998,
+        evaluate_every=1000, keep="last", compile="graph",
+    )  # fmt: skip
+    return TextExperiment(en_de(), config, settings, ("English", "German"), _VOCABULARY)
