@@ -91,6 +91,7 @@ def train(
     accumulate: int | None = None,
     shard: bool = False,
     precision: Literal["auto", "float32", "bfloat16", "float8"] | None = None,
+    stream: Literal["float32", "bfloat16"] | None = None,
     seed: int | None = None,
     device: Literal["auto", "cpu", "cuda"] = "auto",
     tensorboard: bool = False,
@@ -118,6 +119,7 @@ def train(
         accumulate: parts into which each batch is cut to save memory.
         shard: share the model among the processes of a torchrun (FSDP) instead of giving each its own.
         precision: auto is bfloat16 on a GPU that has it, float32 elsewhere; float8 has products of eight bits.
+        stream: what tokens are kept in between the blocks; bfloat16 is faster, and fine where three digits are.
         seed: of everything that is random.
         device: where to train.
         tensorboard: write curves for TensorBoard too.
@@ -127,7 +129,7 @@ def train(
 
     changes = {
         "epochs": epochs, "steps": steps, "minutes": minutes, "batch": batch, "lr": lr, "optimiser": optimiser,
-        "accumulate": accumulate, "shard": shard or None, "precision": precision, "seed": seed,
+        "accumulate": accumulate, "shard": shard or None, "precision": precision, "stream": stream, "seed": seed,
     }  # fmt: skip
     make = commands.text_experiment if data in TEXTS else commands.experiment
     made = make(data, target, model, changes, system)
