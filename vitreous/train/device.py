@@ -1,5 +1,8 @@
 """Where a model runs and in which precision, from the words of the command line."""
 
+import os
+from pathlib import Path
+
 import torch
 
 from vitreous.errors import InputError, check_choice
@@ -7,6 +10,12 @@ from vitreous.nn.float8 import check_float8
 
 DEVICES = ("auto", "cpu", "cuda")
 PRECISIONS = ("auto", "float32", "bfloat16", "float8")
+
+
+def keep_compiled() -> None:
+    """Let what torch compiles for a GPU lie where the next run finds it, rather than in a folder for passing things."""
+    caches = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(Path(caches).expanduser() / "vitreous" / "compiled"))
 
 
 def pick_device(device: str) -> str:

@@ -37,7 +37,7 @@ from vitreous.train.config import TrainConfig
 from vitreous.train.course import METRICS as METRICS
 from vitreous.train.course import RESULT as RESULT
 from vitreous.train.course import Course, finished, follow
-from vitreous.train.device import pick_device, pick_precision
+from vitreous.train.device import keep_compiled, pick_device, pick_precision
 from vitreous.train.stream import ArrayStream, Batch, FreshStream, Stream
 from vitreous.train.task import Mixture, Regression, Task, task_for
 from vitreous.zoo.weights import load_model
@@ -106,6 +106,8 @@ def machine(precision: str = "auto", device: str = "auto") -> Accelerator:
     """The device, the precision and the processes to train on."""
     device = pick_device(device)
     precision = pick_precision(precision, device)
+    if device == "cuda":
+        keep_compiled()
     AcceleratorState._reset_state()  # another run of this process may have had another precision
     _rejoin(device == "cpu")
     return Accelerator(cpu=device == "cpu", mixed_precision="no" if precision == "float32" else "bf16")
