@@ -22,8 +22,9 @@ setup: $(VENV)/ready  ## make .venv with the package, its tools and the peers
 demo: setup  ## show what the package does
 	$(BIN)/vitreous demo
 
+# Two processes of one thread each: torch's threads of two processes would wait for one another.
 test: setup  ## run every test
-	$(BIN)/python -m pytest
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile
 
 lint: setup  ## style, formatting and types
 	$(BIN)/ruff check
