@@ -6,7 +6,7 @@ from concurrent.futures import CancelledError, wait
 
 import pytest
 
-from vitreous.batching import Batcher, Closed, Full
+from vitreous.batching import Batcher, ClosedError, FullError
 
 
 class Gate:
@@ -67,7 +67,7 @@ def test_a_lone_sample_waits_no_longer_than_it_is_told(gate: Gate) -> None:
 def test_more_than_may_wait_is_refused_whole_and_room_returns(gate: Gate) -> None:
     with busy(gate, waiting=4) as batcher:
         kept = batcher.submit_all([1, 2, 3])
-        with pytest.raises(Full, match="3 samples wait already, 4 may"):
+        with pytest.raises(FullError, match="3 samples wait already, 4 may"):
             batcher.submit_all([4, 5])
         assert len(batcher) == 3
         gate.open.set()
@@ -106,7 +106,7 @@ def test_closing_answers_what_waits(gate: Gate) -> None:
     threading.Timer(0.05, gate.open.set).start()
     batcher.close()
     assert [future.result(0) for future in futures] == [2 * number for number in range(100)]
-    with pytest.raises(Closed):
+    with pytest.raises(ClosedError):
         batcher.submit(1)
 
 

@@ -9,25 +9,31 @@ from collections import deque
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import Generic, Self, TypeVar
+from typing import Any, Generic, Protocol, Self, TypeVar
 
 Sample = TypeVar("Sample")
 Answer = TypeVar("Answer")
-Item = TypeVar("Item")
+Items = TypeVar("Items", bound="_Cuttable")
 
 TOGETHER = 256
 """Samples that are read and computed together where all are at hand."""
 
 
-class Full(Exception):
+class FullError(Exception):
     """As much is waiting as may wait."""
 
 
-class Closed(Exception):
+class ClosedError(Exception):
     """Nothing is taken any more."""
 
 
-def grouped(items: Sequence[Item], most: int = TOGETHER) -> Iterator[Sequence[Item]]:
+class _Cuttable(Protocol):
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, part: slice, /) -> Any: ...
+
+
+def grouped(items: Items, most: int = TOGETHER) -> Iterator[Items]:
     """The items in their order, at most so many at a time.
 
     >>> list(grouped("abcde", 2))
@@ -76,7 +82,7 @@ class Batcher(Generic[Sample, Answer]):
         return sum(map(len, self._queues.copy().values()))
 
     def submit(self, sample: Sample, kind: Hashable = None) -> "Future[Answer]":
-        """The answer to come; `Full` if too many wait."""
+        """The answer to come; `FullError` if too many wait."""
         (future,) = self.submit_all([sample], kind)
         return future
 
@@ -85,11 +91,11 @@ class Batcher(Generic[Sample, Answer]):
         new = [_Waiting[Sample, Answer](sample) for sample in samples]
         with self._changed:
             if self._closed:
-                raise Closed("closed")
+                raise ClosedError("closed")
             if len(self) + len(new) > self.limit:
                 self._forget()
             if len(self) + len(new) > self.limit:
-                raise Full(f"{len(self)} samples wait already, {self.limit} may")
+                raise FullError(f"{len(self)} samples wait already, {self.limit} may")
             queue = self._queues.setdefault(kind, deque())
             idle = not queue
             queue.extend(new)
