@@ -53,7 +53,7 @@ def test_images(picture: Path) -> None:
 
 def test_a_picture_is_measured_before_it_is_decoded(picture: Path) -> None:
     assert read_image_files([held(picture)], pixels=30).x.shape == (1, 1, 6, 5)
-    broken = Held("file 0", ".png", picture.read_bytes()[:40])  # the header, and nothing to decode
+    broken = Held("file 0", ".png", picture.read_bytes()[:45])  # the header, and next to nothing to decode
     with pytest.raises(InputError, match="file 0: found 30 pixels, expected 29 at most"):
         read_image_files([broken], pixels=29)
 
