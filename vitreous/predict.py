@@ -88,7 +88,7 @@ def takes_patterns(predictor: AnyPredictor) -> bool:
 
 def inputs(
     predictor: AnyPredictor, model: str | Path, files: Sequence[File], anode: str | None, wavelength: float | None,
-    pixels: int | None = None,
+    pixels: int | None = None, points: int | None = None,
 ) -> Iterator[tuple[list[str], NDArray[Any]]]:  # fmt: skip
     """Names and samples of the files, as the model takes them, no more at a time than memory is sure to hold.
 
@@ -97,11 +97,14 @@ def inputs(
         model: its name, for messages.
         files: images, patterns or spectra.
         anode, wavelength: for powder patterns, in place of what the files say.
-        pixels: the most that an image may have.
+        pixels, points: the most that an image, and a pattern or spectrum, may have.
     """
     if takes_patterns(predictor):
         for part in grouped(files):
-            yield [str(file) for file in part], np.stack([_on_q(predictor, file, anode, wavelength) for file in part])
+            yield (
+                [str(file) for file in part],
+                np.stack([_on_q(predictor, file, anode, wavelength, points) for file in part]),
+            )
         return
     for name, value in (("anode", anode), ("wavelength", wavelength)):
         if value is not None:
@@ -114,6 +117,7 @@ def inputs(
         return
     for file in files:
         source = read(file)
+        _check_points(file, source.x.shape[-1], points)
         for chosen in grouped(range(len(source))):
             some = Source(source.name, source.x[chosen.start : chosen.stop], None, source.axes, source.channels)
             yield [f"{file}:{row}" for row in chosen], predictor.on_axis(some)
@@ -138,11 +142,19 @@ def _in_white(x: NDArray[Any], data: str) -> NDArray[Any]:
     return (x * (WHITE[data] / np.iinfo(x.dtype).max)).astype(np.float32)
 
 
-def _on_q(predictor: AnyPredictor, file: File, anode: str | None, wavelength: float | None) -> NDArray[np.float64]:
+def _check_points(file: File, found: int, most: int | None) -> None:
+    if most is not None and found > most:
+        raise InputError(f"{file}: found {found} points, expected {most} at most")
+
+
+def _on_q(
+    predictor: AnyPredictor, file: File, anode: str | None, wavelength: float | None, points: int | None
+) -> NDArray[np.float64]:
     """A measured pattern on the model's grid of the scattering vector."""
     (axis,) = predictor.axes
     grid = axis.origin + axis.spacing * np.arange(predictor.input[1], dtype=np.float64)
     pattern = read_pattern(file, wavelength, anode)
+    _check_points(file, len(pattern.two_theta), points)
     values = to_grid(pattern, grid)
     if not np.any(values > 0):
         raise InputError(f"{file}: has nothing from q = {grid[0]:g} to {grid[-1]:.4g} {axis.unit}, where the run looks")

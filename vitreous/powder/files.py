@@ -45,6 +45,10 @@ _READERS: dict[str, Callable[[bytes, str], Measured]] = {
 }
 
 
+FORMATS = tuple(_READERS)
+"""Suffixes of the files that hold a pattern."""
+
+
 @dataclass(frozen=True)
 class Pattern:
     """One powder pattern.

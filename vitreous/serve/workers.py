@@ -1,0 +1,156 @@
+"""Processes that do what cannot be trusted to end: reading strangers' files, searching for cells.
+
+One that takes too long is killed, one that takes too much memory gets none, one that crashes takes nothing along. What
+comes back is JSON and bytes, never a pickle.
+"""
+
+import asyncio
+import json
+import resource
+import signal
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
+from typing import Any
+
+from vitreous.batching import FullError
+from vitreous.errors import InputError, first_line
+
+Told = tuple[dict[str, Any], bytes]
+Function = Callable[[Any], Told]
+_MODULES: list[str] = []  # of all functions: a process that has imported them forks those that work
+_START = 120.0  # seconds in which a process is up, whatever it has to import
+
+
+class Workers:
+    """A number of such processes, and those who wait for one.
+
+    Args:
+        function: of a module's top level; given a job, tells what it found, or raises `InputError`.
+        count: of processes.
+        waiting: jobs that may wait; more are refused.
+        memory: megabytes of address space of a process.
+        patient: whether a job that nobody wants any more is finished all the same, as short ones may well be.
+    """
+
+    def __init__(self, function: Function, count: int, waiting: int, memory: int, patient: bool = False) -> None:
+        self._idle: asyncio.Queue[_Worker] = asyncio.Queue()
+        self._all = [_Worker(function, memory) for _ in range(count)]
+        self._threads = ThreadPoolExecutor(count, thread_name_prefix="workers")
+        self._limit, self._patient, self.waiting = waiting, patient, 0
+        for worker in self._all:
+            self._idle.put_nowait(worker)
+
+    async def run(self, job: Any, seconds: float) -> Told:
+        """What a process tells about a job; `TimeoutError` where it takes longer."""
+        if self._idle.empty() and self.waiting >= self._limit:
+            raise FullError(f"{self.waiting} jobs wait already")
+        self.waiting += 1
+        try:
+            worker = await self._idle.get()
+        finally:
+            self.waiting -= 1
+        task = asyncio.get_running_loop().run_in_executor(self._threads, worker.call, job, seconds)
+        task.add_done_callback(lambda _: self._free(worker))
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            if not self._patient and not task.done():  # else it is another job's by now
+                worker.kill()
+            raise
+
+    def _free(self, worker: "_Worker") -> None:
+        self._idle.put_nowait(worker)
+
+    def start(self) -> None:
+        """Have the processes up before they are needed."""
+        for worker in self._all:
+            self._threads.submit(worker.start)
+
+    def close(self) -> None:
+        """End the processes."""
+        for worker in self._all:
+            worker.close()
+        self._threads.shutdown(cancel_futures=True)
+
+
+class _Worker:
+    def __init__(self, function: Function, memory: int) -> None:
+        self._function, self._memory, self._closed = function, memory, False
+        if function.__module__ not in _MODULES:
+            _MODULES.append(function.__module__)
+        self._process: Any = None
+        self._ours: Connection | None = None
+
+    def start(self) -> None:
+        if self._closed or (self._process is not None and self._process.is_alive()):
+            return
+        context = get_context("forkserver")
+        context.set_forkserver_preload(_MODULES)
+        self._ours, theirs = context.Pipe()
+        arguments = (theirs, self._function, self._memory * 1_000_000)
+        self._process = context.Process(target=_work, args=arguments, daemon=True)
+        self._process.start()
+        theirs.close()
+        if self._ours.poll(_START):
+            self._ours.recv_bytes()
+
+    def call(self, job: Any, seconds: float) -> Told:
+        """In a thread: hand over the job and wait."""
+        try:
+            self.start()
+            assert self._ours is not None
+            self._ours.send(job)
+            if not self._ours.poll(seconds):
+                self.kill()
+                raise TimeoutError
+            head, _, payload = self._ours.recv_bytes().partition(b"\n")
+        except (EOFError, OSError) as fault:  # it is no more: killed by us, or by what it was given
+            if isinstance(fault, TimeoutError):
+                raise
+            self.kill()
+            raise InputError("the content makes its reader fail") from None
+        told = json.loads(head)
+        if "error" in told:
+            raise InputError(told["error"])
+        if "fault" in told:
+            raise RuntimeError(told["fault"])
+        return told, payload
+
+    def kill(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.join()
+
+    def close(self) -> None:
+        self._closed = True
+        self.kill()
+
+
+def _work(connection: Connection, function: Function, memory: int) -> None:
+    """In the process: one job after the other, until nobody is there any more."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # it is the service that is told to stop
+    resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    connection.send_bytes(b"ready")
+    while True:
+        try:
+            job = connection.recv()
+        except EOFError:
+            return
+        connection.send_bytes(_told(function, job))
+
+
+def _told(function: Function, job: Any) -> bytes:
+    head: dict[str, Any]
+    payload = b""
+    try:
+        head, payload = function(job)
+    except InputError as fault:
+        head = {"error": first_line(fault)}
+    except MemoryError:
+        head = {"error": "the content needs more memory than it may have"}
+    except Exception as fault:
+        head = {"fault": f"{type(fault).__name__} in {function.__name__}"}  # of the message nothing: it may hold data
+    return json.dumps(head).encode() + b"\n" + payload
