@@ -1,14 +1,14 @@
 """A request's body, read within bounds and in memory: JSON, or a form with files."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any, Generic, TypeVar
 
 from fastapi import Request
 from pydantic import ValidationError
-from starlette.datastructures import UploadFile
+from starlette.datastructures import FormData, UploadFile
 from starlette.formparsers import MultiPartException, MultiPartParser
 
 from vitreous.data import Held
@@ -23,7 +23,7 @@ KINDS = ("application/json", "multipart/form-data")
 LARGE = 100_000
 """Bytes of JSON that are worth a thread."""
 _SEVERAL = ("maps", "system")  # fields of which there may be more than one
-_FIELDS = 32
+_FIELDS, _FILES = 32, 1024
 _LONGEST = 12  # letters of a suffix
 
 
@@ -59,6 +59,11 @@ class _InMemory(MultiPartParser):
     """Files stay in memory, whatever their size, which is bounded before."""
 
     spool_max_size = 1 << 62
+
+    def close(self) -> None:
+        """Let go of what was read before a fault."""
+        for file in self._files_to_close_on_error:
+            file.close()
 
 
 @dataclass(frozen=True)
@@ -116,14 +121,25 @@ def _too_large(limits: Limits) -> RefusedError:
 
 
 async def _form(request: Request, body: bytes) -> tuple[dict[str, Any], list[Held]]:
-    async def chunks() -> AsyncIterator[bytes]:
+    async def chunks() -> AsyncGenerator[bytes, None]:
         yield body
 
-    parser = _InMemory(request.headers, chunks(), max_files=_FIELDS * 8, max_fields=_FIELDS, max_part_size=len(body))  # type: ignore[arg-type]
+    parser = _InMemory(
+        request.headers, chunks(), max_files=_FILES, max_fields=_FIELDS, max_part_size=len(body)
+    )  # fmt: skip
     try:
         form = await parser.parse()
     except (MultiPartException, ValueError, KeyError) as fault:
+        parser.close()
         raise InputError(f"form: cannot be read ({type(fault).__name__})") from None
+    try:
+        return await _fields(form)
+    finally:
+        await form.close()
+
+
+async def _fields(form: FormData) -> tuple[dict[str, Any], list[Held]]:
+    """Fields, without those that are empty, and files."""
     fields, files = dict[str, Any](), list[Held]()
     for name, value in form.multi_items():
         if isinstance(value, UploadFile):

@@ -8,13 +8,14 @@ import asyncio
 import json
 import resource
 import signal
+import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
-from typing import Any
+from typing import Any, cast
 
-from vitreous.batching import FullError
+from vitreous.batching import ClosedError, FullError
 from vitreous.errors import InputError, first_line
 
 Told = tuple[dict[str, Any], bytes]
@@ -80,19 +81,22 @@ class _Worker:
         self._function, self._memory, self._closed = function, memory, False
         if function.__module__ not in _MODULES:
             _MODULES.append(function.__module__)
-        self._process: Any = None
+        self._lock, self._process = threading.Lock(), cast(Any, None)
         self._ours: Connection | None = None
 
     def start(self) -> None:
-        if self._closed or (self._process is not None and self._process.is_alive()):
-            return
-        context = get_context("forkserver")
-        context.set_forkserver_preload(_MODULES)
-        self._ours, theirs = context.Pipe()
-        arguments = (theirs, self._function, self._memory * 1_000_000)
-        self._process = context.Process(target=_work, args=arguments, daemon=True)
-        self._process.start()
-        theirs.close()
+        with self._lock:
+            if self._closed:
+                raise ClosedError("closed")
+            if self._process is not None and self._process.is_alive():
+                return
+            context = get_context("forkserver")
+            context.set_forkserver_preload(_MODULES)
+            self._ours, theirs = context.Pipe()
+            arguments = (theirs, self._function, self._memory * 1_000_000)
+            self._process = context.Process(target=_work, args=arguments, daemon=True)
+            self._process.start()
+            theirs.close()
         if self._ours.poll(_START):
             self._ours.recv_bytes()
 
@@ -119,9 +123,10 @@ class _Worker:
         return told, payload
 
     def kill(self) -> None:
-        if self._process is not None:
-            self._process.kill()
-            self._process.join()
+        with self._lock:
+            if self._process is not None:
+                self._process.kill()
+                self._process.join()
 
     def close(self) -> None:
         self._closed = True
