@@ -7,6 +7,7 @@ comes back is JSON and bytes, never a pickle.
 import asyncio
 import itertools
 import json
+import os
 import resource
 import signal
 import threading
@@ -156,6 +157,9 @@ class _Worker:
 def _work(connection: Connection, function: Function, memory: int) -> None:
     """In the process: one job after the other, until nobody is there any more."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # it is the service that is told to stop
+    with open(os.devnull, "wb") as nowhere:  # what libraries print may be of a client's data
+        for stream in (1, 2):
+            os.dup2(nowhere.fileno(), stream)
     resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     while True:
