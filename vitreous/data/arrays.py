@@ -34,7 +34,9 @@ def read_npy(path: File, words: Sequence[str], axis: str | None) -> Contents:
     try:
         x = _held_array(path) if isinstance(path, Held) else np.lib.format.open_memmap(path, mode="r")
     except ValueError as fault:
-        raise InputError(_OBJECTS if "objects" in str(fault) else f"not a NumPy array, or damaged ({fault})") from None
+        raise InputError(
+            _OBJECTS if "object" in str(fault).lower() else f"not a NumPy array, or damaged ({fault})"
+        ) from None
     beside = None if isinstance(path, Held) else path.with_suffix(".csv")
     if beside is None or not beside.is_file():
         if words:

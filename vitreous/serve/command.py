@@ -2,7 +2,6 @@
 
 import os
 import socket
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -28,8 +27,6 @@ def serve(
     if not runs and not powder:
         raise InputError("serve: found neither a run nor --powder, expected one of them or both")
     token = read_token(token_file)
-    if host not in LOOPBACK and not token:
-        print(f"vitreous: anyone who can reach {host} may ask; a token would change that", file=sys.stderr)
     listening = _listen(host, port)
     with listening:
         metrics = Metrics()
@@ -44,7 +41,10 @@ def serve(
             timeout_keep_alive=_IDLE, timeout_graceful_shutdown=int(limits.seconds) + 5,
         )  # fmt: skip
         what = ", ".join([*models, *["powder"] * powder])
-        _Announced(config, f"vitreous: serving {what} at {_address(listening)}").run(sockets=[listening])
+        words = f"vitreous: serving {what} at {_address(listening)}"
+        if host not in LOOPBACK and not token:
+            words += f"\nvitreous: anyone who can reach {host} may ask; a token would change that"
+        _Announced(config, words).run(sockets=[listening])
 
 
 class _Announced(uvicorn.Server):
@@ -77,14 +77,11 @@ def read_token(path: Path | None) -> str:
 
 def _listen(host: str, port: int) -> socket.socket:
     try:
-        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        listening = socket.socket(family, kind, protocol)
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listening.bind(address)
+        family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        return socket.create_server(address[:2], family=family)
     except (OSError, OverflowError, UnicodeError) as fault:
         reason = getattr(fault, "strerror", None) or str(fault)
         raise InputError(f"host, port: cannot listen at {host}:{port} ({reason})") from None
-    return listening
 
 
 def _address(listening: socket.socket) -> str:

@@ -55,8 +55,8 @@ def _file(files: list[Held]) -> dict[str, Any]:
 def _numbers(asked: IndexNumbers) -> dict[str, Any]:
     if (asked.example is None) == (asked.two_theta is None):
         raise InputError("expected one of example and two_theta")
-    if asked.example is not None and asked.peaks:
-        raise InputError("peaks: examples are patterns")
+    if asked.example is not None and (asked.peaks or asked.anode or asked.wavelength):
+        raise InputError("example: is a pattern that states its own radiation; leave peaks, anode and wavelength out")
     if asked.example is not None and asked.example not in EXAMPLES:
         raise RefusedError(404, f"example: expected one of: {', '.join(EXAMPLES)}")
     columns = {"two_theta": asked.two_theta, "intensity": asked.intensity, "sigma": asked.sigma}

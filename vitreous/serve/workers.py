@@ -5,7 +5,9 @@ comes back is JSON and bytes, never a pickle.
 """
 
 import asyncio
+import itertools
 import json
+import os
 import resource
 import signal
 import threading
@@ -20,8 +22,8 @@ from vitreous.errors import InputError, first_line
 
 Told = tuple[dict[str, Any], bytes]
 Function = Callable[[Any], Told]
+_NUMBERS = itertools.count(1)
 _MODULES: list[str] = []  # of all functions: a process that has imported them forks those that work
-_START = 120.0  # seconds in which a process is up, whatever it has to import
 
 
 class Workers:
@@ -52,17 +54,16 @@ class Workers:
             worker = await self._idle.get()
         finally:
             self.waiting -= 1
-        task = asyncio.get_running_loop().run_in_executor(self._threads, worker.call, job, seconds)
-        task.add_done_callback(lambda _: self._free(worker))
+        worker.job = number = next(_NUMBERS)
+        loop = asyncio.get_running_loop()
+        task = loop.run_in_executor(self._threads, worker.call, job, seconds)
+        task.add_done_callback(lambda _: self._idle.put_nowait(worker))
         try:
             return await asyncio.shield(task)
         except asyncio.CancelledError:
-            if not self._patient and not task.done():  # else it is another job's by now
-                worker.kill()
+            if not self._patient:
+                loop.run_in_executor(None, worker.drop, number)
             raise
-
-    def _free(self, worker: "_Worker") -> None:
-        self._idle.put_nowait(worker)
 
     def start(self) -> None:
         """Have the processes up before they are needed."""
@@ -77,14 +78,18 @@ class Workers:
 
 
 class _Worker:
+    """One process and the job that it has: nobody else's is ever dropped."""
+
     def __init__(self, function: Function, memory: int) -> None:
         self._function, self._memory, self._closed = function, memory, False
         if function.__module__ not in _MODULES:
             _MODULES.append(function.__module__)
         self._lock, self._process = threading.Lock(), cast(Any, None)
         self._ours: Connection | None = None
+        self.job = self._dropped = 0
 
     def start(self) -> None:
+        """In a thread, for it may take a while: have the process up."""
         with self._lock:
             if self._closed:
                 raise ClosedError("closed")
@@ -97,24 +102,18 @@ class _Worker:
             self._process = context.Process(target=_work, args=arguments, daemon=True)
             self._process.start()
             theirs.close()
-        if self._ours.poll(_START):
-            self._ours.recv_bytes()
 
     def call(self, job: Any, seconds: float) -> Told:
         """In a thread: hand over the job and wait."""
         try:
-            self.start()
-            assert self._ours is not None
-            self._ours.send(job)
-            if not self._ours.poll(seconds):
-                self.kill()
-                raise TimeoutError
-            head, _, payload = self._ours.recv_bytes().partition(b"\n")
-        except (EOFError, OSError) as fault:  # it is no more: killed by us, or by what it was given
-            if isinstance(fault, TimeoutError):
-                raise
-            self.kill()
+            content = self._reply(job, seconds)
+        except (EOFError, BrokenPipeError, ConnectionError):  # it is no more: dropped, or killed by what it was given
+            self._kill()
             raise InputError("the content makes its reader fail") from None
+        finally:
+            with self._lock:
+                self.job = 0
+        head, _, payload = content.partition(b"\n")
         told = json.loads(head)
         if "error" in told:
             raise InputError(told["error"])
@@ -122,23 +121,47 @@ class _Worker:
             raise RuntimeError(told["fault"])
         return told, payload
 
-    def kill(self) -> None:
+    def _reply(self, job: Any, seconds: float) -> bytes:
+        self.start()
+        assert self._ours is not None
+        if self._dropped == self.job:
+            raise EOFError
+        self._ours.send(job)
+        if not self._ours.poll(seconds):
+            self._kill()
+            raise TimeoutError
+        return self._ours.recv_bytes()
+
+    def drop(self, job: int) -> None:
+        """Kill the process if it is still busy with this job."""
         with self._lock:
-            if self._process is not None:
-                self._process.kill()
-                self._process.join()
+            if self.job == job:
+                self._dropped = job
+                self._end()
 
     def close(self) -> None:
+        """End for good."""
         self._closed = True
-        self.kill()
+        self._kill()
+
+    def _kill(self) -> None:
+        with self._lock:
+            self._end()
+
+    def _end(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.join()
 
 
 def _work(connection: Connection, function: Function, memory: int) -> None:
     """In the process: one job after the other, until nobody is there any more."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # it is the service that is told to stop
+    with open(os.devnull, "wb") as nowhere:  # what libraries print may be of a client's data
+        for stream in (1, 2):
+            os.dup2(nowhere.fileno(), stream)
     resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    connection.send_bytes(b"ready")
     while True:
         try:
             job = connection.recv()
