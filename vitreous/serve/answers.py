@@ -46,6 +46,7 @@ class Model(BaseModel):
     classes: list[str]
     targets: list[Target]
     intervals: bool
+    coverage: float | None
     maps: list[str]
     layers: int
     heads: int
@@ -214,6 +215,7 @@ class Cell(CellNumbers):
     zero: float
     probability: float
     ticks: list[Tick]
+    cif: str
 
 
 class Refined(CellNumbers):

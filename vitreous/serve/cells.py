@@ -107,7 +107,10 @@ def _record(pattern: Pattern | None, found: Indexed, wanted: Wanted) -> dict[str
         "hints": [_spoken(hint) for hint in found.hints],
         "pattern": None if pattern is None else _curve(pattern),
         "peaks": [] if found.peaks is None else _peaks(found.peaks, wavelength),
-        "cells": [_cell(solution) | {"ticks": _ticks(solution, wavelength, limits)} for solution in found.solutions],
+        "cells": [
+            _cell(s) | {"ticks": _ticks(s, wavelength, limits), "cif": _cif(s, None, wavelength)}
+            for s in found.solutions
+        ],
         "fit": None if found.fit is None else _fit(found.fit),
         "csv": _csv(found.solutions),
         "cif": "" if best is None else _cif(best, found.fit, wavelength),
@@ -184,18 +187,18 @@ def _csv(solutions: list[Solution]) -> str:
     return as_text(records, "csv") if records else ""
 
 
-def _cif(best: Solution, fit: Fit | None, wavelength: float) -> str:
-    """The best cell, as other programs take it: standard errors where it was refined."""
+def _cif(s: Solution, fit: Fit | None, wavelength: float) -> str:
+    """A cell, as other programs take it: standard errors where it was refined."""
     cif = load_extra("gemmi", "powder").cif
     document = cif.Document()
     block = document.add_new_block("cell")
-    cell, errors = (fit.cell, fit.errors) if fit is not None else (best.conventional, (0.0,) * 6)
+    cell, errors = (fit.cell, fit.errors) if fit is not None else (s.conventional, (0.0,) * 6)
     for name, value, error in zip(NAMES, cell, errors, strict=True):
         label = f"_cell_length_{name}" if name in "abc" else f"_cell_angle_{name}"
         block.set_pair(label, with_error(value, error) if error > 0 else f"{value:.5f}")
     block.set_pair("_cell_volume", f"{_volume(cell):.3f}")
-    block.set_pair("_space_group_crystal_system", "trigonal" if best.centring == "R" else best.system)
-    block.set_pair("_space_group_centring_type", best.centring)
+    block.set_pair("_space_group_crystal_system", "trigonal" if s.centring == "R" else s.system)
+    block.set_pair("_space_group_centring_type", s.centring)
     block.set_pair("_diffrn_radiation_wavelength", f"{wavelength:g}")
     if fit is not None:
         block.set_pair("_pd_proc_ls_prof_wR_factor", f"{fit.rwp:.4f}")

@@ -137,7 +137,7 @@ class Served:
             "data": p.data, "input": list(p.input), "shorter": p.shorter, "axes": axes, "channels": list(p.channels),
             "white": WHITE.get(p.data), "classes": list(p.classes),
             "targets": [{"name": t.name, "unit": t.unit} for t in p.targets],
-            "intervals": bool(p.scores), "maps": maps, "layers": layers, "heads": heads,
+            "intervals": bool(p.scores), "coverage": _most(p), "maps": maps, "layers": layers, "heads": heads,
             "formats": list(self.taken.formats),
         }  # fmt: skip
 
@@ -188,6 +188,11 @@ def kept_samples(path: Path, predictor: Any) -> list[Record]:
         for place in drawn
         if kept.samples[place].size <= _LARGE
     ]
+
+
+def _most(predictor: AnyPredictor) -> float | None:
+    """The highest coverage that the samples of its calibration allow."""
+    return len(predictor.scores[0]) / (len(predictor.scores[0]) + 1) if predictor.scores else None
 
 
 def _truth(predictor: AnyPredictor, label: Any) -> str:

@@ -4,7 +4,7 @@
  * @typedef {{name: string, unit: string, origin: number, spacing: number, count: number}} Axis
  * @typedef {{name: string, unit: string}} Target
  * @typedef {{name: string, kind: string, task: string, data: string, input: number[], axes: Axis[], channels: string[],
- *   white: number | null, classes: string[], targets: Target[], intervals: boolean, maps: string[],
+ *   white: number | null, classes: string[], targets: Target[], intervals: boolean, coverage: number | null, maps: string[],
  *   formats: string[]}} Model
  * @typedef {{formats: string[], anodes: string[], systems: string[]}} Powder
  * @typedef {{body: number, points: number, rows: number, seconds: number, search_seconds: number}} Limits

@@ -46,11 +46,11 @@ function hints(found) {
   return found.hints.length ? element("ul", {}, ...found.hints.map((hint) => element("li", {}, hint))) : null;
 }
 
-/** @param {Fit} fit @returns {string[]} */
+/** @param {Fit} fit @returns {string[]} all that the system leaves free */
 function refined(fit) {
   return [
-    ...LENGTHS.map((name) => `${name} = ${withError(fit[name], fit.errors[name], 4)} Å`),
-    ...ANGLES.map((name) => `${GREEK[name]} = ${withError(fit[name], fit.errors[name], 0)}°`),
+    ...LENGTHS.filter((name) => fit.errors[name] > 0).map((name) => `${name} = ${withError(fit[name], fit.errors[name], 4)} Å`),
+    ...ANGLES.filter((name) => fit.errors[name] > 0).map((name) => `${GREEK[name]} = ${withError(fit[name], fit.errors[name], 3)}°`),
   ];
 }
 
@@ -85,7 +85,7 @@ export function cellTable(found, choose) {
     const shown = fit ?? cell;
     return element("tr", { click: (/** @type {Event} */ event) => event.target !== pick && pick.click() },
       element("td", {}, element("span", { class: "pick" }, pick, i + 1)),
-      element("td", {}, lattice(cell)),
+      element("td", { class: "nowrap" }, lattice(cell)),
       element("td", {}, ...stacked(LENGTHS.map((name) => withError(shown[name], errors?.[name] ?? 0, 4)))),
       element("td", {}, ...stacked(ANGLES.map((name) => (errors?.[name] ? withError(shown[name], errors[name], 3) : plainAngle(shown[name]))))),
       element("td", { class: "number" }, cell.volume.toFixed(1)),
@@ -93,7 +93,7 @@ export function cellTable(found, choose) {
       element("td", { class: "number" }, short(cell.m20, 3)),
       element("td", { class: "number" }, short(cell.f20, 3)),
       element("td", { class: "number" }, `${cell.indexed} of ${cell.lines}`),
-      element("td", { class: "number" }, short(fit?.zero ?? cell.zero, 2)),
+      element("td", { class: "number" }, withError(fit?.zero ?? cell.zero, 0, 4)),
     );
   });
   const table = element("table", { class: "choose" },

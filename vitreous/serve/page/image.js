@@ -40,8 +40,8 @@ export function imagePanel(service, served, examples, models) {
   const bars = element("ol", { class: "bars", "aria-label": "Probability of each class" });
   const maps = choice([], () => ask());
   const mapField = field("Show", maps);
-  const scale = element("p", { class: "heat-scale quiet" }, element("span", {}, "looked little"), element("span", { class: "heat", "aria-hidden": "true" }), element("span", {}, "looked much"));
-  const view = element("figure", { class: "view", hidden: true }, element("figcaption", {}, "What the model sees"), picture, scale, mapField);
+  const scale = element("p", { class: "heat-scale quiet" }, element("span", {}, "least"), element("span", { class: "heat", "aria-hidden": "true" }), element("span", {}, "most"));
+  const view = element("figure", { class: "view" }, element("figcaption", {}, "What the model sees, and where it looks"), picture, scale, mapField);
   const result = element("div", { class: "classes" }, answer, bars);
 
   const sketch = new Sketch(0.09, (strokes) => {
@@ -50,7 +50,7 @@ export function imagePanel(service, served, examples, models) {
     const ink = framed(strokes, sketch.width, rows, columns, framing);
     ask({ sample: model.channels.map(() => ink.map((row) => row.map((value) => round(value * (model.white ?? 1))))) });
   });
-  const slate = element("div", { class: "draw" }, sketch.canvas, element("p", { class: "row" },
+  const slate = element("div", { class: "draw" }, element("h2", {}, "Your drawing"), sketch.canvas, element("p", { class: "row" },
     element("button", { type: "button", click: () => sketch.undo() }, "Undo"), element("button", { type: "button", click: () => sketch.clear() }, "Clear")));
 
   const latest = new Latest(async (/** @type {Subject} */ wanted, signal) => {
@@ -76,7 +76,6 @@ export function imagePanel(service, served, examples, models) {
 
   /** @param {Row} row */
   function show(row) {
-    view.hidden = !seen.sample;
     scale.hidden = !seen.map;
     if (seen.sample) paintPicture(picture, seen.sample, model.white, seen.map);
     bars.replaceChildren(...(row.probabilities ? classBars(model.classes, row.probabilities) : []));
@@ -88,7 +87,8 @@ export function imagePanel(service, served, examples, models) {
   function clear() {
     latest.drop();
     subject = seen = null;
-    view.hidden = true;
+    [picture.width, picture.height] = [1, 1];
+    scale.hidden = true;
     bars.replaceChildren();
     answer.replaceChildren(element("span", { class: "quiet" }, "The answer appears here."));
   }

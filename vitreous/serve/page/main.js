@@ -18,7 +18,7 @@ const byId = (/** @type {string} */ id) => /** @type {any} */ (document.getEleme
 /** What can be done, if it is served, and how to have it served. */
 const FLOWS = [
   {
-    id: "powder", title: "Powder pattern", missing: "find the unit cell of a powder pattern", command: "vitreous serve --powder",
+    id: "powder", title: "Powder", missing: "find the unit cell of a powder pattern", command: "vitreous serve --powder",
     panel: (/** @type {Service} */ service, /** @type {Served} */ served, /** @type {Examples} */ examples) =>
       served.powder && powderPanel(service, served, examples),
   },

@@ -12,6 +12,7 @@ const uPlot = /** @type {any} */ (globalThis).uPlot;
  * @property {string} colour by its name in the style sheet
  * @property {number} [width]
  * @property {number[]} [dash]
+ * @property {boolean} [points] whether they are marked where there is room
  *
  * @typedef {object} Figure
  * @property {string} x label of the axis with its unit
@@ -27,7 +28,7 @@ const uPlot = /** @type {any} */ (globalThis).uPlot;
  */
 
 const STEP = 1.5; // a click on + or −
-const ROOM = 60; // pixels left of the curves
+const MARKS = 52; // pixels for those of the y axis
 const HINT = "Drag to zoom in. With the keyboard: ← → read, + − zoom, shift ← → move, 0 shows all.";
 
 export class Plot {
@@ -126,7 +127,7 @@ export class Plot {
     const ink = colour("quiet");
     const line = { stroke: colour("line"), width: 1 };
     const axis = { stroke: ink, grid: line, ticks: { ...line, size: 4 }, font: "12.5px system-ui, sans-serif", labelFont: "13px system-ui, sans-serif" };
-    const mark = figure.mark;
+    const mark = figure.mark ?? axisMark;
     return {
       ...this._size(),
       legend: { show: false },
@@ -137,11 +138,12 @@ export class Plot {
         y: { range: (_, low, high) => figure.range?.(low, high) ?? [low, high] },
       },
       axes: [
-        { ...axis, label: figure.x, labelSize: 24, size: 32, values: (_, marks) => marks.map((value) => String(+value.toPrecision(8)).replace("-", "−")) },
-        { ...axis, label: figure.y, labelSize: 22, size: ROOM - 18, ...(mark && { values: (_, marks) => marks.map(mark) }) },
+        { ...axis, label: figure.x, labelSize: 24, size: 32, values: (_, marks) => marks.map(axisMark) },
+        { ...axis, label: figure.y, labelSize: 22, size: MARKS, values: (_, marks) => marks.map(mark) },
       ],
       series: [{}, ...figure.curves.map((curve) => ({
-        stroke: colour(curve.colour), width: curve.width ?? 1, dash: curve.dash, points: { show: false },
+        stroke: colour(curve.colour), width: curve.width ?? 1, dash: curve.dash,
+        points: { size: 4, show: curve.points ? sparse : false },
       }))],
       hooks: {
         drawClear: [(drawn) => this._clipped(drawn, () => figure.below?.(drawn, this._at))],
@@ -236,6 +238,20 @@ export class Plot {
   _resize() {
     if (this.box.clientWidth && this._drawn) this._drawn.setSize(this._size());
   }
+}
+
+/**
+ * @param {Drawn} drawn
+ * @param {number} _
+ * @param {number} first @param {number} last point that is seen
+ */
+function sparse(drawn, _, first, last) {
+  return last - first < drawn.over.clientWidth / 5;
+}
+
+/** @param {number} value @returns {string} as it stands at an axis */
+export function axisMark(value) {
+  return String(Number(value.toPrecision(8))).replace("-", "−");
 }
 
 /**

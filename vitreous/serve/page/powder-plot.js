@@ -2,7 +2,7 @@
 
 import { colour } from "./appearance.js";
 import { indices, short } from "./numbers.js";
-import { legendEntries, Plot } from "./plot.js";
+import { axisMark, legendEntries, Plot } from "./plot.js";
 
 /** @typedef {import("./answers.js").Indexed} Indexed */
 /** @typedef {import("./answers.js").Tick} Tick */
@@ -55,7 +55,7 @@ export function drawPattern(plot, found, chosen, wavelength, view, keep) {
     y: view.scale === "root" ? "√ intensity" : "intensity",
     data,
     curves: [
-      { colour: "observed" }, { colour: "calculated", width: 1.25 }, { colour: "quiet", dash: [4, 4] },
+      { colour: "observed", points: true }, { colour: "calculated", width: 1.25 }, { colour: "quiet", dash: [4, 4] },
     ].slice(0, data.length - 1),
     range(low, high) {
       if (!source) [low, high] = [0, 1];
@@ -63,11 +63,12 @@ export function drawPattern(plot, found, chosen, wavelength, view, keep) {
       floor = from;
       return [from - ((to - from) * bands) / (0.97 - bands), to + (to - from) * 0.03];
     },
-    mark: (value) => (value < floor || !source ? null : short(value, 3)),
+    mark: (value) => (value < floor || !source ? null : axisMark(value)),
     above(drawn, at) {
       const { ctx, bbox } = drawn;
       const ratio = devicePixelRatio;
       const low = bbox.top + bbox.height;
+      ctx.setLineDash([]);
       if (!source) stems(drawn, lines, found.peaks.map((peak) => peak.intensity));
       if (fit) difference(drawn, data, low - (bbox.height * DIFFERENCE) / 2, (bbox.height * DIFFERENCE) / 2);
       if (!ticks.length) return;
@@ -203,7 +204,9 @@ function label(drawn, x, y, text) {
   const middle = Math.max(bbox.left + wide, Math.min(bbox.left + bbox.width - wide, drawn.valToPos(x, "x", true)));
   const high = 20 * devicePixelRatio;
   ctx.fillStyle = colours("card");
+  ctx.globalAlpha = 0.8;
   ctx.fillRect(middle - wide / 2 - 5, y - high, wide + 10, high);
+  ctx.globalAlpha = 1;
   ctx.fillStyle = colours("accent");
   ctx.fillText(text, middle, y - 5 * devicePixelRatio);
 }

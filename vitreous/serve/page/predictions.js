@@ -54,9 +54,9 @@ function range(found, which) {
  * @returns {SVGElement} a dot on its interval
  */
 function whisker(value, lower, upper, ends) {
-  const x = (/** @type {number} */ at) => (4 + (112 * (at - ends[0])) / (ends[1] - ends[0] || 1)).toFixed(1);
-  return drawing("svg", { class: "whisker", viewBox: "0 0 120 12", width: 120, height: 12, "aria-hidden": "true" },
-    drawing("line", { x1: x(lower), x2: x(upper), y1: 6, y2: 6 }), drawing("circle", { cx: x(value), cy: 6, r: 3.5 }));
+  const x = (/** @type {number} */ at) => (4 + (172 * (at - ends[0])) / (ends[1] - ends[0] || 1)).toFixed(1);
+  return drawing("svg", { class: "whisker", viewBox: "0 0 180 12", width: 180, height: 12, "aria-hidden": "true" },
+    drawing("line", { x1: x(lower), x2: x(upper), y1: 6, y2: 6 }), drawing("circle", { cx: x(value), cy: 6, r: 2.6 }));
 }
 
 /**

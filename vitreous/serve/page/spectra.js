@@ -4,7 +4,7 @@ import { dropPlace } from "./drop.js";
 import { choice, element, field } from "./element.js";
 import { Latest } from "./latest.js";
 import { Notice } from "./notice.js";
-import { short } from "./numbers.js";
+import { named, short } from "./numbers.js";
 import { Plot } from "./plot.js";
 import { predictionCsv, predictionTable } from "./predictions.js";
 import { radiationFields } from "./radiation.js";
@@ -16,7 +16,8 @@ import { drawSpectrum } from "./spectrum-plot.js";
 /** @typedef {{files: File[]} | {samples: import("./answers.js").Sample[]}} Source */
 
 const ANODES = ["Cr", "Fe", "Co", "Cu", "Ga", "Mo", "Ag", "W"];
-const COVERAGES = /** @type {[string, string][]} */ ([["0.68", "68 %"], ["0.9", "90 %"], ["0.95", "95 %"]]);
+const COVERAGES = [0.5, 0.68, 0.8, 0.9, 0.95, 0.99];
+const USUAL = 0.9;
 const NO_MAP = "An exported file cannot be looked into: serve its run folder to see where it looked.";
 
 /**
@@ -42,8 +43,7 @@ export function spectraPanel(service, served, examples, models) {
   const maps = choice([], () => latest.put(chosen));
   const mapField = field("Along the axis", maps);
   plot.tools.prepend(mapField);
-  const coverage = choice(COVERAGES, () => source && predict(source));
-  coverage.value = "0.9";
+  const coverage = choice([], () => source && predict(source));
   const coverageField = field("Intervals", coverage);
 
   const latest = new Latest(async (/** @type {number} */ which, signal) => {
@@ -84,7 +84,7 @@ export function spectraPanel(service, served, examples, models) {
     source = wanted;
     latest.drop();
     const asked = model;
-    const spread = model.intervals ? { coverage: Number(coverage.value) } : {};
+    const spread = coverage.value ? { coverage: Number(coverage.value) } : {};
     const found = await notice.during("Predicting", (signal) => {
       if ("samples" in wanted) return service.post("v1/predict", { model: asked.name, samples: wanted.samples.map(({ sample }) => sample), ...spread }, signal);
       const form = new FormData();
@@ -113,7 +113,7 @@ export function spectraPanel(service, served, examples, models) {
     results.replaceChildren(...[
       predictionTable(found, names, "samples" in wanted ? wanted.samples.map(({ truth }) => truth) : null, choose),
       element("div", { class: "row" }, saveButton("Predictions as CSV", `${model.name}-predictions.csv`, "text/csv", () => predictionCsv(found, names)),
-        model.intervals ? coverageField : null),
+        coverage.value ? coverageField : null),
       ...(seen ? [title, plot.element] : []), model.maps.length ? null : element("p", { class: "quiet" }, NO_MAP),
     ].filter((part) => part !== null));
     results.hidden = false;
@@ -140,6 +140,10 @@ export function spectraPanel(service, served, examples, models) {
     radiation.element.hidden = model.kind !== "pattern";
     maps.replaceChildren(...model.maps.map((name) => element("option", { value: name }, name)));
     mapField.hidden = !model.maps.length;
+    const most = model.coverage ?? 0;
+    const possible = COVERAGES.filter((share) => share <= most);
+    coverage.replaceChildren(...possible.map((share) => element("option", { value: share }, `${Math.round(100 * share)} %`)));
+    coverage.value = String(Math.max(0, ...possible.filter((share) => share <= USUAL)));
     const samples = examples.samples.filter((sample) => sample.model === model.name);
     tried.hidden = !samples.length;
     tried.replaceChildren(element("h2", {}, "Or try it"), element("button", { type: "button", class: "example", click: () => predict({ samples }) },
@@ -157,10 +161,10 @@ export function spectraPanel(service, served, examples, models) {
 
 /** @param {Model} model @returns {string} what it takes and gives */
 function described(model) {
-  const gives = model.classes.length ? `one of ${model.classes.length} classes` : model.targets.map(({ name, unit }) => (unit ? `${name} in ${unit}` : name)).join(", ");
+  const gives = model.classes.length ? `one of ${model.classes.length} classes` : model.targets.map(({ name, unit }) => named(name, unit)).join(", ");
   const [axis] = model.axes;
-  if (model.kind === "pattern") return `${model.name} gives ${gives} of a powder pattern, a file each.`;
-  if (model.kind === "set") return `${model.name} gives ${gives} of a set of ${axis.count} elements at most.`;
+  if (model.kind === "pattern") return `${model.name} predicts ${gives} from powder patterns, a file each.`;
+  if (model.kind === "set") return `${model.name} predicts ${gives} from sets of ${axis.count} elements at most.`;
   const last = axis.origin + axis.spacing * (axis.count - 1);
-  return `${model.name} gives ${gives} of a spectrum of ${axis.count} points, from ${short(axis.origin)} to ${short(last)}${axis.unit ? ` ${axis.unit}` : ""}: one a row, the axis in the first.`;
+  return `${model.name} predicts ${gives} from spectra of ${axis.count} points, ${short(axis.origin)} to ${short(last)}${axis.unit ? ` ${axis.unit}` : ""}. One spectrum a row; the first row of a CSV file holds the axis.`;
 }

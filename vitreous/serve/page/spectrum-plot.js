@@ -2,9 +2,9 @@
 
 import { colour } from "./appearance.js";
 import { named, short } from "./numbers.js";
-import { legendEntries } from "./plot.js";
+import { axisMark, legendEntries } from "./plot.js";
 
-const BAND = 0.24; // of the height, for the map
+const BAND = 0.17; // of the height, for the map
 const CURVES = ["observed", "calculated", "good", "warn"];
 
 /**
@@ -23,6 +23,8 @@ export function drawSpectrum(plot, found) {
   const values = map ? along(map.values) : [];
   const data = [along(x), ...found.sample.map(along)];
   const most = Math.max(...values, 1e-12);
+  const least = Math.min(...values, most);
+  let floor = 0;
   const mean = values.reduce((sum, value) => sum + value, 0) / (values.length || 1);
 
   plot.show({
@@ -32,22 +34,25 @@ export function drawSpectrum(plot, found) {
     curves: found.sample.map((/** @type {any} */ _, /** @type {number} */ i) => ({ colour: CURVES[i % CURVES.length], width: 1.5 })),
     range(low, high) {
       const room = high - low || 1;
+      floor = low - 0.02 * room;
       return [low - (map ? (room * BAND) / (1 - BAND) : 0.05 * room), high + 0.05 * room];
     },
+    mark: (value) => (map && value < floor ? null : axisMark(value)),
     below(drawn) {
       if (!map) return;
       const { ctx, bbox } = drawn;
       const foot = bbox.top + bbox.height;
-      const half = Math.max(1, Math.abs(drawn.valToPos(axis.origin + axis.spacing, "x", true) - drawn.valToPos(axis.origin, "x", true)) / 2);
-      const wide = found.on === "tokens" ? 1.5 * devicePixelRatio : half;
+      const step = Math.abs(axis.spacing);
+      const edge = (/** @type {number} */ at) => Math.round(drawn.valToPos(at, "x", true));
       ctx.fillStyle = colour("attention");
       for (const [i, at] of places.entries()) {
-        const middle = drawn.valToPos(at, "x", true);
-        const share = Math.max(0, values[i] / most);
-        ctx.globalAlpha = 0.22 * share;
-        ctx.fillRect(middle - wide, bbox.top, 2 * wide + 0.5, bbox.height);
-        ctx.globalAlpha = 0.9;
-        ctx.fillRect(middle - wide, foot - share * bbox.height * (BAND - 0.03), 2 * wide + 0.5, share * bbox.height * (BAND - 0.03));
+        const [left, right] = found.on === "tokens" ? [edge(at) - 2, edge(at) + 2] : [edge(at - step / 2), edge(at + step / 2)];
+        const height = Math.max(0, values[i] / most) * bbox.height * (BAND - 0.02);
+        // Behind the curve from the least to the most, which shows differences; at its foot from 0, which shows how large.
+        ctx.globalAlpha = (0.3 * (values[i] - least)) / (most - least || 1);
+        ctx.fillRect(left, bbox.top, right - left, bbox.height - height);
+        ctx.globalAlpha = 0.55;
+        ctx.fillRect(left, foot - height, right - left, height);
       }
       ctx.globalAlpha = 1;
     },
