@@ -383,7 +383,8 @@ def test_all_can_be_done_with_the_keyboard_alone(browser: Any, address: str, fou
         """By the tabulator key; wherever it stops on the way, that is to be seen."""
         for _ in range(40):
             press("Tab")
-            outline = "getComputedStyle(document.activeElement.matches('.drop input') ? document.activeElement.parentElement : document.activeElement).outlineStyle"
+            focus = "(e => e.matches('.drop input') ? e.parentElement : e)(document.activeElement)"
+            outline = f"getComputedStyle({focus}).outlineStyle"
             seen.append(visit.page.evaluate(outline))
             if visit.page.evaluate(f"document.activeElement.matches({selector!r})"):
                 return

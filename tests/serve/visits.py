@@ -81,7 +81,7 @@ class Visit:
         return str(Path(waiting.value.path()).read_text("utf-8"))
 
     def check(self, picture: Path) -> None:
-        """Nothing failed, nothing is too wide or too small, nothing shuts anyone out; and a picture for people to see."""
+        """Nothing failed, is too wide or too small, or shuts anyone out; and a picture for people to see."""
         self.page.screenshot(path=picture, full_page=True)
         assert self.faults == []
         assert [url for url in self.asked if not url.startswith((self.address, "blob:", "data:"))] == []
