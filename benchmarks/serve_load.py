@@ -81,9 +81,8 @@ class Work:
         wanted = answer.probabilities if answer.values is None else answer.values
         assert wanted is not None
         bodies = [json.dumps({"samples": [sample.tolist()]}, separators=(",", ":")).encode() for sample in x]
-        head = "\r\n".join([
-            "POST /v1/predict HTTP/1.1", "Host: 127.0.0.1", "Content-Type: application/json", "Content-Length: {}", "", ""
-        ])  # fmt: skip
+        lines = ("POST /v1/predict HTTP/1.1", "Host: 127.0.0.1", "Content-Type: application/json", "Content-Length: {}")
+        head = "\r\n".join([*lines, "", ""])
         return cls([head.format(len(body)).encode() + body for body in bodies], wanted)
 
     def wrong(self, place: int, body: bytes) -> bool:
