@@ -81,9 +81,8 @@ class Work:
         wanted = answer.probabilities if answer.values is None else answer.values
         assert wanted is not None
         bodies = [json.dumps({"samples": [sample.tolist()]}, separators=(",", ":")).encode() for sample in x]
-        head = "\r\n".join([
-            "POST /v1/predict HTTP/1.1", "Host: 127.0.0.1", "Content-Type: application/json", "Content-Length: {}", "", ""
-        ])  # fmt: skip
+        lines = ("POST /v1/predict HTTP/1.1", "Host: 127.0.0.1", "Content-Type: application/json", "Content-Length: {}")
+        head = "\r\n".join([*lines, "", ""])
         return cls([head.format(len(body)).encode() + body for body in bodies], wanted)
 
     def wrong(self, place: int, body: bytes) -> bool:
@@ -138,6 +137,7 @@ class Log:
 
     replies: list[tuple[int, int, float, bytes]] = field(default_factory=list)
     seconds: float = 0.0
+    offered: float = 0.0
     lost: int = 0
 
     def times(self, good: bool = True) -> list[float]:
@@ -179,34 +179,30 @@ async def steady(port: int, work: Work, clients: int, seconds: float) -> Log:
     return log
 
 
-async def flood(port: int, work: Work, rate: float, seconds: float) -> Log:
-    """Requests at a rate, whether they are answered or not."""
-    log, idle, tasks = Log(), list[Connection](), set[asyncio.Task[None]]()
+async def flood(port: int, work: Work, clients: int, rate: float, seconds: float) -> Log:
+    """So many clients that together ask at a rate, as far as they get replies."""
+    log, connections, sent = Log(), [await connect(port) for _ in range(clients)], 0
+    started = time.perf_counter()
 
-    async def ask(place: int) -> None:
-        began = time.perf_counter()
-        try:
-            connection = idle.pop() if idle else await connect(port)
-            began = time.perf_counter()
-            status, body = await connection.ask(work.requests[place])
-        except OSError:
-            log.lost += 1
-            return
-        log.replies.append((place, status, time.perf_counter() - began, body))
-        idle.append(connection)
-
-    started, sent = time.perf_counter(), 0
-    while (now := time.perf_counter() - started) < seconds:
-        while sent < now * rate:
-            task = asyncio.ensure_future(ask(sent % len(work.requests)))
-            tasks.add(task)
-            task.add_done_callback(tasks.discard)
+    async def client(number: int, connection: Connection) -> None:
+        nonlocal sent
+        for turn in range(int(seconds * rate / clients) + 1):
+            due = started + (turn + number / clients) * clients / rate
+            await asyncio.sleep(max(0.0, due - time.perf_counter()))
+            place, began = (turn * clients + number) % len(work.requests), time.perf_counter()
+            if began - started > seconds:
+                break
             sent += 1
-        await asyncio.sleep(0.001)
-    log.seconds = time.perf_counter() - started
-    await asyncio.gather(*tasks)
-    for connection in idle:
+            try:
+                status, body = await connection.ask(work.requests[place])
+            except OSError:
+                log.lost += 1
+                return
+            log.replies.append((place, status, time.perf_counter() - began, body))
         connection.transport.close()
+
+    await asyncio.gather(*(client(number, connection) for number, connection in enumerate(connections)))
+    log.seconds, log.offered = time.perf_counter() - started, sent / seconds
     return log
 
 
@@ -277,7 +273,7 @@ def main(
 
 def tell_overload(screen: Console, server: Service, work: Work, clients: int, capacity: float) -> None:
     """Ten times the capacity for a while, and what comes after."""
-    log = asyncio.run(flood(server.port, work, 10 * capacity, 5.0))
+    log = asyncio.run(flood(server.port, work, 10 * clients, 10 * capacity, 5.0))
     began = time.perf_counter()
     after = asyncio.run(steady(server.port, work, 1, 0.2))
     recovered = time.perf_counter() - began
@@ -285,7 +281,7 @@ def tell_overload(screen: Console, server: Service, work: Work, clients: int, ca
     refused, good = log.times(good=False), log.times()
     statuses = sorted({status for _, status, _, _ in log.replies})
     screen.print(
-        f"overload: {len(log.replies) / log.seconds:.0f}/s offered ({len(log.replies) / log.seconds / capacity:.1f} × "
+        f"overload: {log.offered:.0f}/s offered ({log.offered / capacity:.1f} × "
         f"{capacity:.0f}/s), statuses {statuses}; refused {len(refused)}, after {at(refused, 0.5):.0f} ms at median, "
         f"{at(refused, 1):.0f} ms at most; answered {len(good)} ({log.rate:.0f}/s), p99 {at(good, 0.99):.0f} ms, "
         f"{log.wrong(work)} wrong, {log.lost} lost; then the first answer in {at(after.times(), 0):.0f} ms "

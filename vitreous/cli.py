@@ -324,6 +324,7 @@ def serve(
     powder: bool = False,
     host: str = "127.0.0.1",
     port: int = 8000,
+    name: tuple[str, ...] = (),
     token_file: Path | None = None,
     device: Literal["cpu", "cuda"] = "cpu",
     batch: int | None = None,
@@ -352,6 +353,7 @@ def serve(
         powder: find unit cells, too.
         host: address to listen at.
         port: to listen at; 0 for any that is free.
+        name: other names of this machine under which it may be called, e.g. by a proxy before it.
         token_file: a file with the token that clients must send; VITREOUS_TOKEN is one, too.
         device: where runs compute.
         batch: samples that a model computes together.
@@ -381,7 +383,7 @@ def serve(
         "search_seconds": search_seconds, "memory": memory,
     }  # fmt: skip
     limits = Limits(**{name: value for name, value in given.items() if value is not None})  # type: ignore[arg-type]
-    start(runs, powder, host, port, token_file, device, limits)
+    start(runs, powder, host, port, name, token_file, device, limits)
 
 
 def demo(out: Path | None = None) -> None:

@@ -10,10 +10,13 @@ import pytest
 from PIL import Image
 from starlette.testclient import TestClient
 
-from tests.serve.models import sums_client
+from tests.serve.models import Sums, client_of, sums_client
 from vitreous.data import digits
 from vitreous.predict import load, predict
 from vitreous.serve import answers
+from vitreous.serve.limits import Limits
+from vitreous.serve.metrics import Metrics
+from vitreous.serve.served import Served
 
 
 def asked(client: TestClient, **request: Any) -> dict[str, Any]:
@@ -99,6 +102,15 @@ def test_many_clients_at_once_each_get_their_own_answer_in_fewer_batches() -> No
 
         assert all(threads.map(ask, range(300)))
     assert len(sums.sizes) < 300
+
+
+def test_a_model_whose_answers_depend_on_the_batch_answers_one_at_a_time() -> None:
+    predictor, metrics = Sums(), Metrics()
+    predictor.precision = "int8"  # type: ignore[attr-defined]
+    served = Served("sums", predictor, Limits(), metrics, Path("sums"))
+    with client_of({"sums": served}, Limits(), metrics) as client:
+        asked(client, json={"samples": [[1, 2, 3, 4, 5]] * 20})
+    assert predictor.sizes == [1] * 20
 
 
 def test_a_sample_with_no_finite_answer_spoils_no_other() -> None:

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import numpy as np
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import HTMLResponse
+from fastapi.routing import APIRoute
 from numpy.typing import NDArray
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp
@@ -185,6 +186,15 @@ async def _within(seconds: float, request: Request, work: Coroutine[Any, Any, Fo
         await asyncio.gather(task, gone, return_exceptions=True)
 
 
+class _Direct(APIRoute):
+    """A path that reads its request itself: nothing is resolved or checked twice."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """The endpoint, as it is."""
+        endpoint: Callable[[Request], Coroutine[Any, Any, Response]] = self.endpoint
+        return endpoint
+
+
 _REFUSALS: dict[type[Exception], Callable[[Exception], RefusedError]] = {
     RefusedError: lambda fault: fault if isinstance(fault, RefusedError) else RefusedError(500, ""),
     InputError: lambda fault: RefusedError(422, first_line(fault)),
@@ -255,10 +265,16 @@ def create_app(
             except Exception as fault:
                 return await _refused(request, fault)
 
-        app.add_api_route(
-            path, respond, methods=["POST"], name=path.rpartition("/")[2], description=work.__doc__,
-            responses=responses(answer, 404, 413, 415, 422, 429, 503), openapi_extra=asks(json, form, several),
-        )  # fmt: skip
+        app.router.add_api_route(
+            path,
+            respond,
+            methods=["POST"],
+            name=path.rpartition("/")[2],
+            description=work.__doc__,
+            responses=responses(answer, 404, 413, 415, 422, 429, 503),
+            openapi_extra=asks(json, form, several),
+            route_class_override=_Direct,
+        )
 
     asking(
         "/v1/predict", service.predict, PredictSamples, PredictFiles, answers.Predicted, limits.seconds, several=True

@@ -21,8 +21,9 @@ _IDLE = 30  # seconds that a connection may be silent
 
 
 def serve(
-    runs: Sequence[Path], powder: bool, host: str, port: int, token_file: Path | None, device: str, limits: Limits
-) -> None:
+    runs: Sequence[Path], powder: bool, host: str, port: int, names: Sequence[str], token_file: Path | None,
+    device: str, limits: Limits,
+) -> None:  # fmt: skip
     """Serve models, and with `powder` searches for cells, until a signal comes."""
     if not runs and not powder:
         raise InputError("serve: found neither a run nor --powder, expected one of them or both")
@@ -33,7 +34,7 @@ def serve(
         models = serve_models(runs, device, limits, metrics)
         app = create_app(
             models, Powder(limits, metrics) if powder else None, limits, metrics, token,
-            hosts={*LOOPBACK, host} if host in LOOPBACK else (),
+            hosts={*LOOPBACK, *map(str.lower, names)} if host in LOOPBACK else (),
         )  # fmt: skip
         # No log of requests: their addresses and paths are the clients' own.
         config = uvicorn.Config(
