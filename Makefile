@@ -3,7 +3,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/pip install --quiet --constraint constraints.txt
 
-.PHONY: help setup demo test lint format bench clean
+.PHONY: help setup demo test lint format bench page clean
 
 help:  ## this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
@@ -14,7 +14,7 @@ $(VENV)/ready: pyproject.toml constraints.txt Makefile
 	$(PYTHON) -m venv $(VENV)
 	$(PIP) torch
 	$(PIP) --no-deps --upgrade --target .peers torchvision timm vit-pytorch
-	$(PIP) --editable '.[hub,files,tensorboard,sweep,insight,export,powder,translate,dev]'
+	$(PIP) --editable '.[hub,files,tensorboard,sweep,insight,export,powder,translate,serve,dev]'
 	@touch $@
 
 setup: $(VENV)/ready  ## make .venv with the package, its tools and the peers
@@ -37,6 +37,9 @@ format: setup  ## put the code into shape
 
 bench: setup  ## compare speed with timm, transformers and vit-pytorch
 	$(BIN)/python -m benchmarks.model_speed
+
+page: setup  ## fetch the web page's plotting library again and check the page's types (needs npm)
+	$(BIN)/python tools/make_page.py
 
 clean:  ## remove .venv and caches
 	rm -rf $(VENV) .peers .pytest_cache .mypy_cache .ruff_cache .hypothesis

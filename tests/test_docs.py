@@ -18,7 +18,7 @@ from vitreous.train.recipes import powder, translate
 ROOT = Path(__file__).parent.parent
 README = ROOT / "README.md"
 PAGES = [README, *sorted((ROOT / "docs").glob("*.md"))]
-RECORDS = ("performance.md",)  # pages of measurements, which go through nothing
+RECORDS = ("performance.md", "serve.md", "deploy.md")  # of measurements, and of what runs until it is stopped
 
 
 def blocks(language: str, page: Path = README) -> list[str]:

@@ -26,7 +26,7 @@ from vitreous.insight.style import check_format, save
 from vitreous.insight.sweep import effects_figure
 from vitreous.kind import translates
 from vitreous.nn.vit import ViT
-from vitreous.predict import inputs
+from vitreous.predict import inputs, sample_at
 from vitreous.train.answers import collect, evenly, read_answers
 from vitreous.train.folder import read_experiment, read_result
 from vitreous.train.predictor import Predictor, load
@@ -321,17 +321,15 @@ def explain(
     if (heads or layers) and not isinstance(predictor.model, ViT):
         raise InputError(f"heads: {run} is a CNN, which has no attention; leave it out for attributions")
     if file in BUILTIN:
-        samples = BUILTIN[file]().x
-        names = [f"{file}:{i}" for i in range(len(samples))]
+        x = BUILTIN[file]().x
+        name, sample = sample_at(row, [([f"{file}:{i}" for i in range(len(x))], x)], file)
     else:
-        ((names, samples),) = inputs(predictor, run, [Path(file)], anode, wavelength)
-    if not 0 <= row < len(names):
-        raise InputError(f"row: found {row}, but {file} holds {len(names)} sample(s), counted from 0")
+        name, sample = sample_at(row, inputs(predictor, run, [Path(file)], anode, wavelength), file)
     with predictor.merging(merge):
         told = (
-            explain_heads(predictor, samples[row], layers or None, target, Path(names[row]).name)
+            explain_heads(predictor, sample, layers or None, target, Path(name).name)
             if heads or layers
-            else explain_sample(predictor, samples[row], target, Path(names[row]).name)
+            else explain_sample(predictor, sample, target, Path(name).name)
         )
     save(told.figure, out)
     return told.text

@@ -53,6 +53,9 @@ def run(out: Path | None = None) -> None:
     screen.print(f"What the transformer learnt, to open in a browser: {where}", highlight=False)
     screen.rule("the unit cell of a powder pattern")
     _cell(screen, folder)
+    screen.rule("a page to draw digits and drop patterns on")
+    screen.print(f"vitreous serve {runs[0]} --powder", highlight=False, soft_wrap=True)
+    screen.print("and then, in a browser, http://127.0.0.1:8000", highlight=False)
 
 
 def _cell(screen: Console, folder: Path) -> None:

@@ -6,7 +6,7 @@ torch is imported for those alone that need it; an ONNX model does not.
 import csv
 import io
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -14,12 +14,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vitreous.data import read, read_image_files
+from vitreous.batching import grouped
+from vitreous.data import WHITE, Source, read, read_image_files
+from vitreous.data.held import File
 from vitreous.errors import InputError, check_choice
 from vitreous.kind import translates
 from vitreous.powder.files import read_pattern, to_grid
 from vitreous.prediction import AnyPredictor
 from vitreous.sim.grid import Q_AXIS
+from vitreous.track import track
 
 
 def load(path: str | PathLike[str], device: str = "cpu") -> AnyPredictor:
@@ -78,10 +81,11 @@ def predict(
         others = {"interval": coverage, "anode": anode, "wavelength": wavelength, "merge": merge}
         return _translate(model, files, others)
     predictor = load(model)
+    batches = inputs(predictor, model, [Path(file) for file in files], anode, wavelength)
     with predictor.merging(merge):
         return [
             {"sample": name, **row}
-            for names, samples in inputs(predictor, model, [Path(file) for file in files], anode, wavelength)
+            for names, samples in track(batches, "predicting")
             for name, row in zip(names, predictor(samples, coverage).rows(), strict=True)
         ]
 
@@ -93,31 +97,80 @@ def _translate(run: Path, texts: Sequence[str | Path], others: Mapping[str, obje
     return translate(run, [str(text) for text in texts])
 
 
+def takes_patterns(predictor: AnyPredictor) -> bool:
+    """Whether its samples are powder patterns along the scattering vector."""
+    return [(axis.name, axis.unit) for axis in predictor.axes] == [(Q_AXIS.name, Q_AXIS.unit)]
+
+
 def inputs(
-    predictor: AnyPredictor, model: Path, files: Sequence[Path], anode: str | None, wavelength: float | None
-) -> Iterator[tuple[list[str], NDArray[Any]]]:
-    """Names and samples of the files, as the model takes them: together where they have one a file."""
-    names = [str(file) for file in files]
-    if [(axis.name, axis.unit) for axis in predictor.axes] == [(Q_AXIS.name, Q_AXIS.unit)]:
-        yield names, np.stack([_on_q(predictor, file, anode, wavelength) for file in files])
+    predictor: AnyPredictor, model: str | Path, files: Sequence[File], anode: str | None, wavelength: float | None,
+    pixels: int | None = None, points: int | None = None,
+) -> Iterator[tuple[list[str], NDArray[Any]]]:  # fmt: skip
+    """Names and samples of the files, as the model takes them, no more at a time than memory is sure to hold.
+
+    Args:
+        predictor: of the model.
+        model: its name, for messages.
+        files: images, patterns or spectra.
+        anode, wavelength: for powder patterns, in place of what the files say.
+        pixels, points: the most that an image, and a pattern or spectrum, may have.
+    """
+    if takes_patterns(predictor):
+        for part in grouped(files):
+            yield (
+                [str(file) for file in part],
+                np.stack([_on_q(predictor, file, anode, wavelength, points) for file in part]),
+            )
         return
     for name, value in (("anode", anode), ("wavelength", wavelength)):
         if value is not None:
             raise InputError(f"{name}: is for powder patterns; {model} was trained on {predictor.data}")
     if len(predictor.axes) == 2:
-        channels, *size = predictor.input
-        yield names, read_image_files(names, channels=channels, size=(size[0], size[1])).x
+        channels, rows, columns = predictor.input
+        for part in grouped(files):
+            found = read_image_files(part, channels, (rows, columns), pixels).x
+            yield [str(file) for file in part], _in_white(found, predictor.data)
         return
-    for name in names:
-        source = read(name)
-        yield [f"{name}:{row}" for row in range(len(source))], predictor.on_axis(source)
+    for file in files:
+        source = read(file)
+        _check_points(file, source.x.shape[-1], points)
+        for chosen in grouped(range(len(source))):
+            some = Source(source.name, source.x[chosen.start : chosen.stop], None, source.axes, source.channels)
+            yield [f"{file}:{row}" for row in chosen], predictor.on_axis(some)
 
 
-def _on_q(predictor: AnyPredictor, file: Path, anode: str | None, wavelength: float | None) -> NDArray[np.float64]:
+def sample_at(
+    row: int, batches: Iterable[tuple[list[str], NDArray[Any]]], file: str | File
+) -> tuple[str, NDArray[Any]]:
+    """Name and values of one sample of a file, counted from 0."""
+    count = 0
+    for names, samples in batches:
+        if count <= row < count + len(names):
+            return names[row - count], samples[row - count]
+        count += len(names)
+    raise InputError(f"row: found {row}, but {file} holds {count} sample(s), counted from 0")
+
+
+def _in_white(x: NDArray[Any], data: str) -> NDArray[Any]:
+    """Pixels as the built-in data have them, where a model was trained on those."""
+    if data not in WHITE or x.dtype.kind != "u" or WHITE[data] == np.iinfo(x.dtype).max:
+        return x
+    return (x * (WHITE[data] / np.iinfo(x.dtype).max)).astype(np.float32)
+
+
+def _check_points(file: File, found: int, most: int | None) -> None:
+    if most is not None and found > most:
+        raise InputError(f"{file}: found {found} points, expected {most} at most")
+
+
+def _on_q(
+    predictor: AnyPredictor, file: File, anode: str | None, wavelength: float | None, points: int | None
+) -> NDArray[np.float64]:
     """A measured pattern on the model's grid of the scattering vector."""
     (axis,) = predictor.axes
     grid = axis.origin + axis.spacing * np.arange(predictor.input[1], dtype=np.float64)
     pattern = read_pattern(file, wavelength, anode)
+    _check_points(file, len(pattern.two_theta), points)
     values = to_grid(pattern, grid)
     if not np.any(values > 0):
         raise InputError(f"{file}: has nothing from q = {grid[0]:g} to {grid[-1]:.4g} {axis.unit}, where the run looks")

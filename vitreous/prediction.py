@@ -110,6 +110,10 @@ class AnyPredictor(ABC):
         shorter: whether it also takes fewer samples along the last axis, as a model of sets does.
     """
 
+    classes: tuple[str, ...]  # of a classification
+    targets: tuple[Target, ...]  # of a regression
+    scores: Scores  # what its intervals are made from; none where it was not calibrated
+
     def __init__(
         self, input: Sequence[int], axes: Sequence[Axis], channels: Sequence[str], data: str, shorter: bool = False
     ) -> None:

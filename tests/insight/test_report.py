@@ -25,8 +25,8 @@ from vitreous.insight.attribution import deletion_test
 from vitreous.insight.behaviour import error_figure
 from vitreous.insight.report import SECTIONS, Run, looks, read_run, write_report
 from vitreous.insight.report import answers as answer_sections
-from vitreous.insight.report.page import Section, Table, page
 from vitreous.nn import CNNConfig
+from vitreous.page import Section, Table, page
 from vitreous.sim.source import powder_source
 from vitreous.train import Experiment, TrainConfig, train
 from vitreous.train.recipes import powder

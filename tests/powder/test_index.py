@@ -197,3 +197,8 @@ def test_probabilities_are_shares_of_one() -> None:
 def test_importing_the_package_does_not_load_the_search() -> None:
     code = "import sys, vitreous.powder as p; assert 'torch' not in sys.modules; assert callable(p.index)"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_few_lines_near_each_other_leave_a_lattice_with_a_single_one_in_reach() -> None:
+    found = index_peaks([10.0, 10.168, 10.336, 10.504], [3.0, 3.2, 3.3, 3.5], wavelength=1.5406, systems=("cubic",))
+    assert all(solution.probability < 0.5 for solution in found)

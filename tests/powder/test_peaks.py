@@ -97,6 +97,12 @@ def test_angles_need_not_be_even() -> None:
     assert_found(find_peaks(X[chosen], counted(clean())[chosen]))
 
 
+def test_a_wide_gap_in_the_angles_is_no_fault() -> None:
+    x = np.concatenate([[1.0], 60 + 0.05 * np.arange(120)])
+    y = 100 + 1000 * np.exp(-(((x - 63) / 0.1) ** 2))
+    assert find_peaks(x, y).two_theta == pytest.approx([63], abs=0.02)
+
+
 def test_unmeasured_zeros_hold_no_lines() -> None:
     counts = counted(clean())
     counts[X < 9] = 0

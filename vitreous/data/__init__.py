@@ -4,7 +4,8 @@ from collections.abc import Callable, Sequence
 from os import PathLike, fspath
 from pathlib import Path
 
-from vitreous.data.builtin import data_folder, digits, mnist
+from vitreous.data.builtin import WHITE, data_folder, digits, mnist
+from vitreous.data.held import Held
 from vitreous.data.images import read_image_files, read_images
 from vitreous.data.source import PARTS, Axis, Source, Split, Target, split
 from vitreous.data.spectra import read_columns, read_spectra
@@ -13,7 +14,9 @@ from vitreous.errors import InputError
 __all__ = [
     "BUILTIN",
     "PARTS",
+    "WHITE",
     "Axis",
+    "Held",
     "Source",
     "Split",
     "Target",
@@ -31,13 +34,15 @@ __all__ = [
 BUILTIN: dict[str, Callable[[], Source]] = {"digits": digits, "mnist": mnist}
 
 
-def read(source: str | PathLike[str], targets: str | Sequence[str] = ()) -> Source:
+def read(source: str | PathLike[str] | Held, targets: str | Sequence[str] = ()) -> Source:
     """Read data by what they are.
 
     Args:
         source: `digits` or `mnist` (a folder of that name is `./digits`), a folder of images, or a file of spectra.
         targets: for spectra, the columns to predict; see `read_spectra`.
     """
+    if isinstance(source, Held):
+        return read_spectra(source, targets)
     text = fspath(source)
     path = Path(text)
     if text not in BUILTIN and not path.is_dir():

@@ -4,7 +4,6 @@ import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ from numpy.typing import NDArray
 
 from vitreous.data.contents import CLASS, Column, Contents, choose, listed, parse_target
 from vitreous.data.extras import load_extra
+from vitreous.data.held import File, Held
 from vitreous.data.source import PARTS, Target
 from vitreous.data.tables import known_of, read_csv
 from vitreous.errors import InputError
@@ -29,16 +29,18 @@ class Arrays:
     units: Mapping[str, str] = field(default_factory=dict)
 
 
-def read_npy(path: Path, words: Sequence[str], axis: str | None) -> Contents:
+def read_npy(path: File, words: Sequence[str], axis: str | None) -> Contents:
     """Spectra alone; what is known of them stands in a CSV of the same stem."""
     try:
-        x = np.lib.format.open_memmap(path, mode="r")
+        x = _held_array(path) if isinstance(path, Held) else np.lib.format.open_memmap(path, mode="r")
     except ValueError as fault:
-        raise InputError(_OBJECTS if "objects" in str(fault) else f"not a NumPy array, or damaged ({fault})") from None
-    beside = path.with_suffix(".csv")
-    if not beside.is_file():
+        raise InputError(
+            _OBJECTS if "object" in str(fault).lower() else f"not a NumPy array, or damaged ({fault})"
+        ) from None
+    beside = None if isinstance(path, Held) else path.with_suffix(".csv")
+    if beside is None or not beside.is_file():
         if words:
-            raise InputError(f"an .npy file holds no targets; expected them in {beside.name} beside it")
+            raise InputError(f"an .npy file holds no targets; expected them in {path.stem}.csv beside it")
         return Contents(x)
     try:
         table = read_csv(beside)
@@ -50,20 +52,28 @@ def read_npy(path: Path, words: Sequence[str], axis: str | None) -> Contents:
     return Contents(x, columns, parts)
 
 
-def read_npz(path: Path, words: Sequence[str], axis: str | None) -> Contents:
+def _held_array(held: Held) -> NDArray[Any]:
+    found = np.load(held.open(), allow_pickle=False)
+    if not isinstance(found, np.ndarray):
+        raise ValueError("an archive")
+    return found
+
+
+def read_npz(path: File, words: Sequence[str], axis: str | None) -> Contents:
     with _open_npz(path) as arrays:
         return _contents(arrays, words, axis)
 
 
-def read_hdf5(path: Path, words: Sequence[str], axis: str | None) -> Contents:
+def read_hdf5(path: File, words: Sequence[str], axis: str | None) -> Contents:
     with _open_hdf5(path) as arrays:
         return _contents(arrays, words, axis)
 
 
 @contextmanager
-def _open_npz(path: Path) -> Iterator[Arrays]:
-    if not zipfile.is_zipfile(path):
-        raise InputError("not a NumPy archive, or damaged")
+def _open_npz(path: File) -> Iterator[Arrays]:
+    with path.open("rb") as file:
+        if not zipfile.is_zipfile(file):
+            raise InputError("not a NumPy archive, or damaged")
     with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
 
         def read(name: str) -> NDArray[Any]:
@@ -76,9 +86,9 @@ def _open_npz(path: Path) -> Iterator[Arrays]:
 
 
 @contextmanager
-def _open_hdf5(path: Path) -> Iterator[Arrays]:
+def _open_hdf5(path: File) -> Iterator[Arrays]:
     h5py = load_extra("h5py")
-    with h5py.File(path, "r") as file:
+    with h5py.File(path.open() if isinstance(path, Held) else path, "r") as file:
         sets = {name: item for name, item in file.items() if isinstance(item, h5py.Dataset)}
         units = {name: _text(item.attrs["units"]) for name, item in sets.items() if "units" in item.attrs}  # as NeXus
         yield Arrays(list(sets), lambda name: _read_dataset(path, sets[name]), units)
@@ -88,14 +98,20 @@ def _text(value: Any) -> str:
     return value.decode() if isinstance(value, bytes) else str(value)
 
 
-def _read_dataset(path: Path, dataset: Any) -> NDArray[Any]:
+def _read_dataset(path: File, dataset: Any) -> NDArray[Any]:
     """Mapped where the numbers lie in one piece, else loaded (chunked, compressed, compact, in other files, text)."""
     if load_extra("h5py").check_string_dtype(dataset.dtype):
         return np.asarray(dataset.asstr()[...]).astype(str)
     if dataset.dtype.kind == "O":
         raise InputError(f"array {dataset.name.strip('/')!r} {_OBJECTS}")
     offset = None if dataset.external else dataset.id.get_offset()
-    if offset is None or dataset.dtype.kind not in "fiu" or not dataset.shape or not dataset.size:
+    if (
+        isinstance(path, Held)
+        or offset is None
+        or dataset.dtype.kind not in "fiu"
+        or not dataset.shape
+        or not dataset.size
+    ):
         return np.asarray(dataset[...])
     return np.memmap(path, dataset.dtype, "r", offset, dataset.shape)
 

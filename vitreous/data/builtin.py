@@ -31,6 +31,8 @@ MNIST = {
 _IMAGE_HEADER, _LABEL_HEADER = 16, 8  # bytes before the pixels and before the labels of an idx file
 _AXES = (Axis("y", "px"), Axis("x", "px"))
 _CLASSES = tuple("0123456789")
+WHITE = {"digits": 1.0, "mnist": 255.0}
+"""What a white pixel is in the images of each data set; their ground is black, 0."""
 
 
 def data_folder() -> Path:

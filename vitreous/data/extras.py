@@ -5,7 +5,11 @@ from typing import Any
 
 from vitreous.errors import InputError
 
-_PACKAGES = {"PIL": "pillow", "sklearn": "scikit-learn"}  # where the package is not called as its module
+_PACKAGES = {
+    "PIL": "pillow",
+    "sklearn": "scikit-learn",
+    "python_multipart": "python-multipart",
+}  # where the package is not called as its module
 
 
 def load_extra(module: str, extra: str = "files") -> Any:

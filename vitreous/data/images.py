@@ -10,10 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vitreous.data.extras import load_extra
+from vitreous.data.held import File, Held, file_of, size_of
 from vitreous.data.source import Axis, Source
 from vitreous.errors import InputError, check_choice
 
 _SUFFIXES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp", ".npy")
+_FORMATS = ("PNG", "JPEG", "TIFF", "BMP")  # PIL knows others, some of which run programs
 _PARTS = {"train": "train", "val": "validation", "validation": "validation", "test": "test"}  # folder: part
 _LITTER = ("thumbs.db", "desktop.ini")  # what file browsers leave behind, besides names that begin with a dot
 _CHANNELS = {1: ("grey",), 3: ("red", "green", "blue")}
@@ -53,13 +55,16 @@ def read_images(folder: str | PathLike[str], size: Size | None = None, channels:
 
 
 def read_image_files(
-    paths: Iterable[str | PathLike[str]], channels: int | None = None, size: Size | None = None
+    paths: Iterable[str | PathLike[str] | Held],
+    channels: int | None = None,
+    size: Size | None = None,
+    pixels: int | None = None,
 ) -> Source:
-    """Images to predict from, read as `read_images` reads them."""
-    files = [Path(path) for path in paths]
+    """Images to predict from, read as `read_images` reads them; none is decoded that has more than so many pixels."""
+    files = [file_of(path) for path in paths]
     if not files:
         raise InputError("images: found no files")
-    x = _load(files, size, channels)
+    x = _load(files, size, channels, pixels)
     name = files[0].name if len(files) == 1 else f"{len(files)} images"
     return Source(name, x, None, _AXES, _CHANNELS[x.shape[1]])
 
@@ -100,7 +105,7 @@ def _files(folder: Path, strict: bool = True) -> list[Path]:
     return found
 
 
-def _load(files: Sequence[Path], size: Size | None, channels: int | None) -> NDArray[Any]:
+def _load(files: Sequence[File], size: Size | None, channels: int | None, pixels: int | None = None) -> NDArray[Any]:
     """Images `(n, channels, rows, columns)`, all of the type of the first."""
     if channels is not None:
         check_choice("channels", str(channels), [str(count) for count in _CHANNELS])
@@ -109,7 +114,7 @@ def _load(files: Sequence[Path], size: Size | None, channels: int | None) -> NDA
         raise InputError(f"size: found {size}, expected one or two numbers of pixels")
     images: list[NDArray[Any]] = []
     for path in files:
-        image = _read(path)
+        image = _read(path, pixels)
         image = image if shape is None else _resized(image, shape)
         first = images[0] if images else image
         if image.shape[:2] != first.shape[:2]:
@@ -128,23 +133,30 @@ def _load(files: Sequence[Path], size: Size | None, channels: int | None) -> NDA
     return x
 
 
-def _read(path: Path) -> NDArray[Any]:
+def _read(path: File, pixels: int | None) -> NDArray[Any]:
     """One image `(rows, columns)` or `(rows, columns, 3)` of uint8, uint16 or float32."""
     if not path.is_file():
         raise InputError(f"{path}: no such file")
     if path.suffix.lower() not in _SUFFIXES:
         raise InputError(f"{path}: unknown type of image {path.suffix!r}; expected one of: {', '.join(_SUFFIXES)}")
-    if path.stat().st_size == 0:
+    if size_of(path) == 0:
         raise InputError(f"{path}: empty file")
-    image = _read_array(path) if path.suffix.lower() == ".npy" else _read_picture(path)
+    image = _read_array(path) if path.suffix.lower() == ".npy" else _read_picture(path, pixels)
+    _check_size(path, image.shape[0] * image.shape[1], pixels)
     if image.dtype.kind == "f" and not np.isfinite(image).all():
         raise InputError(f"{path}: found a missing or infinite value, expected finite numbers")
     return image
 
 
-def _read_array(path: Path) -> NDArray[Any]:
+def _check_size(path: File, found: int, most: int | None) -> None:
+    if most is not None and found > most:
+        raise InputError(f"{path}: found {found:,} pixels, expected {most:,} at most")
+
+
+def _read_array(path: File) -> NDArray[Any]:
     try:
-        array = np.load(path, allow_pickle=False)
+        with path.open("rb") as file:
+            array = np.load(file, allow_pickle=False)
     except Exception:  # on damaged bytes NumPy raises whatever it stumbles over
         raise InputError(f"{path}: not a NumPy array, or damaged") from None
     if not isinstance(array, np.ndarray) or array.ndim != 2 or array.dtype.kind not in "fiub" or 0 in array.shape:
@@ -153,12 +165,13 @@ def _read_array(path: Path) -> NDArray[Any]:
     return array if array.dtype in (np.uint8, np.uint16) else array.astype(np.float32)
 
 
-def _read_picture(path: Path) -> NDArray[Any]:
+def _read_picture(path: File, pixels: int | None) -> NDArray[Any]:
     Image, ImageOps = load_extra("PIL.Image"), load_extra("PIL.ImageOps")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", Image.DecompressionBombWarning)
-            with Image.open(path) as picture:
+            with path.open("rb") as file, Image.open(file, formats=_FORMATS) as picture:
+                _check_size(path, picture.width * picture.height, pixels)  # nothing is decoded yet
                 if picture.format == "TIFF" and getattr(picture, "n_frames", 1) > 1:
                     raise InputError(f"{path}: found {picture.n_frames} frames, expected one")
                 ImageOps.exif_transpose(picture, in_place=True)

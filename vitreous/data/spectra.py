@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from vitreous.data.arrays import read_hdf5, read_npy, read_npz
 from vitreous.data.contents import Contents, encode, with_gaps
+from vitreous.data.held import File, Held, file_of, size_of
 from vitreous.data.source import Axis, Source
 from vitreous.data.tables import read_csv, read_parquet, table_contents
 from vitreous.errors import InputError, check_choice, first_line
@@ -17,7 +18,7 @@ from vitreous.errors import InputError, check_choice, first_line
 _EVEN = 1e-3  # of the spacing: how far a point may lie from an even grid and still count as on it
 _CHUNK = 1 << 24  # values looked at together in an array that may be larger than memory
 
-_READERS: dict[str, Callable[[Path, Sequence[str], str | None], Contents]] = {
+_READERS: dict[str, Callable[[File, Sequence[str], str | None], Contents]] = {
     ".csv": lambda path, words, axis: table_contents(read_csv(path), words),
     ".parquet": lambda path, words, axis: table_contents(read_parquet(path), words),
     ".npy": read_npy,
@@ -28,7 +29,7 @@ _READERS: dict[str, Callable[[Path, Sequence[str], str | None], Contents]] = {
 
 
 def read_spectra(
-    path: str | PathLike[str],
+    path: str | PathLike[str] | Held,
     targets: str | Sequence[str] = (),
     axis: str | Axis | None = None,
     unit: str = "",
@@ -52,7 +53,7 @@ def read_spectra(
         unit: of the axis, where the file does not say it or says it wrongly.
         name: for messages and figures; the file's name by default.
     """
-    path = Path(path)
+    path = file_of(path)
     words = (targets,) if isinstance(targets, str) else tuple(targets)
     try:
         found = _read(path, words, axis if isinstance(axis, str) else None)
@@ -90,12 +91,12 @@ def read_columns(path: str | PathLike[str], names: Sequence[str]) -> dict[str, N
     return {column.target.name if column.is_class else column.target.label: with_gaps(column) for column in columns}
 
 
-def _read(path: Path, words: Sequence[str], axis: str | None) -> Contents:
+def _read(path: File, words: Sequence[str], axis: str | None) -> Contents:
     if not path.is_file():
         raise InputError("found a folder, expected a file" if path.is_dir() else "no such file")
     kind = path.suffix.lower()
     check_choice("file type", kind, _READERS)
-    if path.stat().st_size == 0:
+    if size_of(path) == 0:
         raise InputError("empty file")
     try:
         return _READERS[kind](path, words, axis)

@@ -4,7 +4,6 @@ import csv
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ from numpy.typing import NDArray
 
 from vitreous.data.contents import CLASS, Column, Contents, choose, listed, part_rows
 from vitreous.data.extras import load_extra
+from vitreous.data.held import File
 from vitreous.data.source import Target
 from vitreous.errors import InputError
 
@@ -35,27 +35,29 @@ class Table:
         return self.frame.iloc[:, self.headers.index(name)]
 
 
-def read_csv(path: Path) -> Table:
+def read_csv(path: File) -> Table:
     """A table with one line of headers, separated by commas, semicolons or tabs."""
     pandas = load_extra("pandas")
     separator, headers = _scan(path)
-    frame = pandas.read_csv(
-        path, sep=separator, header=0, index_col=False, encoding="utf-8-sig", skipinitialspace=True,
-        keep_default_na=False, na_values=_MISSING, low_memory=False,
-    )  # fmt: skip
+    with path.open("rb") as file:
+        frame = pandas.read_csv(
+            file, sep=separator, header=0, index_col=False, encoding="utf-8-sig", skipinitialspace=True,
+            keep_default_na=False, na_values=_MISSING, low_memory=False,
+        )  # fmt: skip
     return Table(headers, frame)
 
 
-def read_parquet(path: Path) -> Table:
+def read_parquet(path: File) -> Table:
     """A table whose column names are the headers."""
     load_extra("pyarrow")
-    frame = load_extra("pandas").read_parquet(path, engine="pyarrow")
+    with path.open("rb") as file:
+        frame = load_extra("pandas").read_parquet(file, engine="pyarrow")
     return Table([str(name).strip() for name in frame.columns], frame)
 
 
-def _scan(path: Path) -> tuple[str, list[str]]:
+def _scan(path: File) -> tuple[str, list[str]]:
     """Separator and headers; every row is counted here, for pandas fills short ones up in silence."""
-    with path.open(encoding="utf-8-sig", newline="") as file:
+    with path.open("r", encoding="utf-8-sig", newline="") as file:
         first = next((line for line in file if line.strip()), "")
         if not first:
             raise InputError("empty file")

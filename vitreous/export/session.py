@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from vitreous.batching import grouped
 from vitreous.data.extras import load_extra
 from vitreous.data.source import Axis, Target
 from vitreous.errors import InputError, first_line
@@ -16,7 +17,6 @@ from vitreous.prediction import AnyPredictor, Prediction, quantities
 ABOUT = "vitreous"
 """Under this name the file says, in JSON, what goes in and what comes out."""
 VERSION = 1
-_BATCH = 256  # samples that are computed together at most
 _FATAL = 4  # onnxruntime's own messages; what it raises tells the same
 
 
@@ -50,13 +50,13 @@ class OnnxPredictor(AnyPredictor):
 
     def _compute(self, x: ArrayLike, names: Sequence[str]) -> list[NDArray[Any]]:
         """Some of the graph's outputs `(n, K)`."""
-        samples, parts = self.check(x), []
-        for start in range(0, max(1, len(samples)), _BATCH):
-            batch = samples[start : start + _BATCH].astype(np.float32)
+        samples, parts = self.check(x), list[list[NDArray[Any]]]()
+        for batch in grouped(samples) if len(samples) else [samples]:
             try:
-                parts.append(self.session.run(names, {"x": batch}))
+                parts.append(self.session.run(names, {"x": np.asarray(batch, np.float32)}))
             except Exception as fault:  # onnxruntime raises one of a dozen kinds
-                raise InputError(f"the model fails on the samples from {start} on ({first_line(fault)})") from None
+                place = sum(len(part[0]) for part in parts)
+                raise InputError(f"the model fails on the samples from {place} on ({first_line(fault)})") from None
         return [np.concatenate(part) for part in zip(*parts, strict=True)]
 
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 CHANCE = "random order"
-_GRADIENTS = "integrated gradients"
+GRADIENTS = "integrated gradients"
 _BATCH = 32  # inputs that the model sees at once
 _STEPS = 32  # of an integral from the baseline to the sample
 _SHARES = np.linspace(0, 1, 10)  # of the units that are taken away or put back; ninths are never half a unit
@@ -179,15 +179,15 @@ METHODS: dict[str, Callable[[Question], NDArray[np.float64]]] = {
     "attention": _attention,
     "rollout": _rollout,
     "attention × gradient": attention_gradient,
-    _GRADIENTS: integrated_gradients,
+    GRADIENTS: integrated_gradients,
 }
 
 
 def all_maps(question: Question) -> dict[str, NDArray[np.float64]]:
     """Every map that the model and the installed packages allow; a CNN has no attention."""
     if not isinstance(question.model, ViT):
-        return {_GRADIENTS: integrated_gradients(question)}
-    return {name: make(question) for name, make in METHODS.items() if name != _GRADIENTS or not left_out()}
+        return {GRADIENTS: integrated_gradients(question)}
+    return {name: make(question) for name, make in METHODS.items() if name != GRADIENTS or not left_out()}
 
 
 def left_out() -> str:
@@ -195,7 +195,7 @@ def left_out() -> str:
     try:
         load_extra("captum.attr", "insight")
     except InputError as fault:
-        return f"{_GRADIENTS} are left out: {fault}"
+        return f"{GRADIENTS} are left out: {fault}"
     return ""
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from vitreous.insight.fit import fit_figure
-from vitreous.insight.report.page import Section, Table, page, percent
+from vitreous.page import Section, Table, page, percent
 from vitreous.powder.cell import with_error
 from vitreous.powder.rank import Solution
 from vitreous.powder.refine import Fit

@@ -28,7 +28,7 @@ def draw_map(axes: Any, predictor: Predictor, sample: ArrayLike, values: NDArray
         low, high = float(curves.min()), float(curves.max())
         margin = 0.05 * (high - low) or 1.0
         axes.plot(x, curves.T, lw=0.8, color="k")
-        _stripes(axes, _over_grid(predictor, values)[None], x, (low - margin, high + margin))
+        _stripes(axes, over_grid(predictor, values)[None], x, (low - margin, high + margin))
         axes.set(ylim=(low - margin, high + margin), xlim=(x[0], x[-1]), xlabel=axis_label(predictor))
         axes.set_ylabel(", ".join(predictor.channels))
 
@@ -36,7 +36,7 @@ def draw_map(axes: Any, predictor: Predictor, sample: ArrayLike, values: NDArray
 def draw_image(axes: Any, predictor: Predictor, sample: ArrayLike, values: NDArray[Any], small: bool = False) -> None:
     """The same for a picture; of a volume, the largest along its first axis. `small` leaves ticks out."""
     picture = predictor.check(np.asarray(sample)[None])[0].astype(np.float64)  # (channels, *grid)
-    tint = _over_grid(predictor, values)
+    tint = over_grid(predictor, values)
     if tint.ndim == 3:
         picture = picture.max(1)
         tint = np.take_along_axis(tint, np.abs(tint).argmax(0)[None], 0)[0]
@@ -65,7 +65,7 @@ def draw_rows(axes: Any, predictor: Predictor, sample: ArrayLike, values: NDArra
         axes.scatter(columns.ravel(), rows.ravel(), c=colours, marker="s", s=16, **_RIM)
     else:
         _, x = _curves(predictor, sample)
-        _stripes(axes, np.stack([_over_grid(predictor, each) for each in values]), x, (-0.5, len(values) - 0.5))
+        _stripes(axes, np.stack([over_grid(predictor, each) for each in values]), x, (-0.5, len(values) - 0.5))
     if predictor.model.config.input[0] == 1:
         curves, x = _curves(predictor, sample)
         span = np.ptp(curves) or 1.0
@@ -112,7 +112,8 @@ def _curves(predictor: Predictor, sample: ArrayLike) -> tuple[NDArray[Any], NDAr
     return curves, axis.origin + axis.spacing * np.arange(curves.shape[-1])
 
 
-def _over_grid(predictor: Predictor, values: NDArray[Any]) -> NDArray[Any]:
+def over_grid(predictor: Predictor, values: NDArray[Any]) -> NDArray[Any]:
+    """Values of patches `(N,)` over the samples of the grid; others as they are."""
     grid, units = predictor.model.config.grid, boxes(predictor.model.config)
     return values if values.shape == grid or units is None else spread(values, units, grid)
 

@@ -260,7 +260,8 @@ class Fit:
         chunks = []
         for first in range(0, len(self.x), _CHUNK):
             part = slice(first, first + _CHUNK)
-            knots = np.flatnonzero(self.splines[part].any(axis=0))
+            inside = np.flatnonzero(self.splines[part].any(axis=0))
+            knots = np.arange(inside[0], inside[-1] + 1)  # also those within a gap of the pattern
             m = np.flatnonzero((low < first + _CHUNK) & (high > first))
             own = place[m]
             lines = np.concatenate([m, m + count, own[own >= 0] + 2 * count])

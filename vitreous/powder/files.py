@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vitreous.atomic import write_atomically
+from vitreous.data.held import File, Held, file_of
 from vitreous.errors import InputError, check_choice, first_line
 from vitreous.powder import instruments
 from vitreous.powder.columns import WAVELENGTHS, Measured, Radiation, radiation, read_columns
@@ -44,6 +45,10 @@ _READERS: dict[str, Callable[[bytes, str], Measured]] = {
 }
 
 
+FORMATS = tuple(_READERS)
+"""Suffixes of the files that hold a pattern."""
+
+
 @dataclass(frozen=True)
 class Pattern:
     """One powder pattern.
@@ -67,7 +72,9 @@ class Pattern:
     ratio: float = 0.0
 
 
-def read_pattern(path: str | PathLike[str], wavelength: float | None = None, anode: str | None = None) -> Pattern:
+def read_pattern(
+    path: str | PathLike[str] | Held, wavelength: float | None = None, anode: str | None = None
+) -> Pattern:
     """Read one pattern, the first of a file that holds several; its suffix says what it is, `.gz` after it is allowed.
 
     Text in columns (.xy .xye .csv .dat .txt), Panalytical .xrdml, Rigaku .ras and .rasx, Bruker .raw and .brml, GSAS
@@ -78,19 +85,42 @@ def read_pattern(path: str | PathLike[str], wavelength: float | None = None, ano
         wavelength: ångström; stands for whatever the file says, since files are often wrong.
         anode: of the X-ray tube, e.g. `Cu`, for its Kα1 and Kα2, in place of a wavelength.
     """
-    path = Path(path)
+    file = file_of(path)
     given = given_radiation(wavelength, anode)
     try:
-        found = _checked(_read(path))
+        found = _checked(_read(file))
     except InputError as fault:
-        raise InputError(f"{path}: {fault}") from None
+        raise InputError(f"{file}: {fault}") from None
+    return _pattern(found, given, file.name)
+
+
+def pattern_of(
+    two_theta: NDArray[np.float64],
+    intensity: NDArray[np.float64],
+    sigma: NDArray[np.float64] | None = None,
+    wavelength: float | None = None,
+    anode: str | None = None,
+    name: str = "pattern",
+) -> Pattern:
+    """A pattern from numbers, checked as those of a file are."""
+    given = given_radiation(wavelength, anode)
+    for what, values in (("intensity", intensity), ("sigma", sigma)):
+        if values is not None and len(values) != len(two_theta):
+            raise InputError(f"{name}: found {len(values)} numbers of {what} for {len(two_theta)} of two_theta")
+    try:
+        return _pattern(_checked(Measured(two_theta, intensity, sigma)), given, name)
+    except InputError as fault:
+        raise InputError(f"{name}: {fault}") from None
+
+
+def _pattern(found: Measured, given: Radiation, name: str) -> Pattern:
     stated = found.radiation
     if given.wavelength is not None:
         same = stated.wavelength is not None and abs(given.wavelength / stated.wavelength - 1) < _SAME
         keep = same and given.wavelength2 is None  # the doublet of the file belongs to this wavelength
         stated = replace(stated, wavelength=given.wavelength) if keep else given
     return Pattern(
-        found.two_theta, found.intensity, found.sigma, stated.wavelength, path.name, stated.wavelength2, stated.ratio
+        found.two_theta, found.intensity, found.sigma, stated.wavelength, name, stated.wavelength2, stated.ratio
     )
 
 
@@ -171,15 +201,15 @@ def given_radiation(wavelength: float | None, anode: str | None) -> Radiation:
     return Radiation(wavelength)
 
 
-def _read(path: Path) -> Measured:
+def _read(path: File) -> Measured:
     if not path.is_file():
         raise InputError("found a folder, expected a file" if path.is_dir() else "no such file")
     packed = path.suffix.lower() == ".gz"
-    kind = Path(path.stem if packed else path.name).suffix.lower()
+    kind = Path(path.name).with_suffix("").suffix.lower() if packed else path.suffix.lower()
     check_choice("file type", kind, _READERS)
     try:
-        with gzip.open(path) if packed else path.open("rb") as file:
-            data = file.read(instruments.LARGEST + 1)
+        with path.open("rb") as file:
+            data = (gzip.GzipFile(fileobj=file) if packed else file).read(instruments.LARGEST + 1)
         if len(data) > instruments.LARGEST:
             raise InputError(f"found more than {instruments.LARGEST} bytes, expected a powder pattern")
         if not data.strip():

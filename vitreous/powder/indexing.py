@@ -18,6 +18,7 @@ from rich.table import Table
 from torch import set_num_threads
 
 from vitreous.atomic import write_atomically
+from vitreous.data.held import File
 from vitreous.errors import InputError
 from vitreous.insight.fit import fit_figure
 from vitreous.insight.indexed import indexed_page
@@ -25,9 +26,10 @@ from vitreous.insight.style import check_format, save
 from vitreous.powder.cell import NAMES, with_error
 from vitreous.powder.files import Pattern, given_radiation, read_pattern, require_wavelength
 from vitreous.powder.hints import doubts, hints
+from vitreous.powder.peaks import Peaks, find_peaks
 from vitreous.powder.rank import Solution
 from vitreous.powder.refine import Fit, refine
-from vitreous.powder.solve import LATTICES, index, index_peaks
+from vitreous.powder.solve import LATTICES, index_found, index_peaks
 from vitreous.zoo.show import console
 
 _HEADINGS = ("a (Å)", "b", "c", "α (°)", "β", "γ")
@@ -37,13 +39,17 @@ _MANY = 4  # files for which it is worth starting a process
 
 @dataclass(frozen=True)
 class Indexed:
-    """A file, its cells, best first, the fit of the whole pattern with the best, and what to look at; or its fault."""
+    """A file, its cells, best first, the fit of the whole pattern with the best, and what to look at; or its fault.
+
+    Of a pattern also the lines that were found in it.
+    """
 
     name: str
     solutions: list[Solution]
     fit: Fit | None = None
     hints: Sequence[str] = ()
     fault: str | None = None
+    peaks: Peaks | None = None
 
 
 @dataclass(frozen=True)
@@ -112,31 +118,42 @@ def _tried(path: Path, wanted: Wanted) -> Indexed:
         return Indexed(path.name, [], fault=str(fault))
 
 
-def index_file(path: Path, wanted: Wanted) -> Indexed:
+def index_file(path: File, wanted: Wanted) -> Indexed:
     """The cells of one pattern, or of one list of lines, and the fit of the best."""
     if wanted.peaks:
-        radiation = given_radiation(wanted.wavelength, wanted.anode)
-        if radiation.wavelength is None:
-            raise InputError(
-                f"{path.name}: a list of lines has no wavelength; give --wavelength (ångström) or --anode Cu"
-            )
         lines = _read_lines(path)
-        heights = lines[:, 1] if lines.shape[1] > 1 else None
-        chosen = {"wavelength": radiation.wavelength, "systems": wanted.systems, "most": wanted.most}
-        solutions = index_peaks(lines[:, 0], heights, **chosen)  # type: ignore[arg-type]
-        return Indexed(path.name, solutions, hints=doubts(solutions))
-    pattern = read_pattern(path, wanted.wavelength, wanted.anode)
+        return index_lines(path.name, lines[:, 0], lines[:, 1] if lines.shape[1] > 1 else None, wanted)
+    return with_hints(read_pattern(path, wanted.wavelength, wanted.anode), wanted)
+
+
+def with_hints(pattern: Pattern, wanted: Wanted) -> Indexed:
+    """The cells of a pattern, the fit of the best, and what to look at."""
     found = index_pattern(pattern, wanted)
     return replace(found, hints=hints(pattern, found.solutions))
 
 
+def index_lines(
+    name: str, two_theta: NDArray[np.float64], intensity: NDArray[np.float64] | None, wanted: Wanted
+) -> Indexed:
+    """The cells of a list of lines."""
+    wavelength = given_radiation(wanted.wavelength, wanted.anode).wavelength
+    if wavelength is None:
+        raise InputError(f"{name}: a list of lines has no wavelength; give --wavelength (ångström) or --anode Cu")
+    solutions = index_peaks(
+        two_theta, intensity, wavelength=wavelength, systems=wanted.systems, most=wanted.most
+    )  # fmt: skip
+    return Indexed(name, solutions, hints=doubts(solutions))
+
+
 def index_pattern(pattern: Pattern, wanted: Wanted) -> Indexed:
     """The cells of a pattern, and the fit of the best."""
-    solutions = index(
-        pattern.two_theta, pattern.intensity, wavelength=require_wavelength(pattern), wavelength2=pattern.wavelength2,
-        sigma=pattern.sigma, systems=wanted.systems, most=wanted.most,
+    wavelength = require_wavelength(pattern)
+    ratio = None if pattern.wavelength2 is not None else 0.0  # of a doublet it is found in the pattern
+    peaks = find_peaks(
+        pattern.two_theta, pattern.intensity, pattern.sigma, wavelength, pattern.wavelength2, ratio
     )  # fmt: skip
-    return Indexed(pattern.name, solutions, _fitted(pattern, solutions))
+    solutions = index_found(peaks, wavelength, wanted.systems, wanted.most)
+    return Indexed(pattern.name, solutions, _fitted(pattern, solutions), peaks=peaks)
 
 
 def _fitted(pattern: Pattern, solutions: list[Solution]) -> Fit | None:
@@ -154,10 +171,11 @@ def _fitted(pattern: Pattern, solutions: list[Solution]) -> Fit | None:
         return None
 
 
-def _read_lines(path: Path) -> NDArray[np.float64]:
+def _read_lines(path: File) -> NDArray[np.float64]:
     """Angles, and intensities where there are any: one line a row."""
     try:
-        text = path.read_text()
+        with path.open("r", encoding="utf-8") as file:
+            text: str = file.read()
     except (OSError, UnicodeDecodeError) as fault:
         reason = getattr(fault, "strerror", None) or "it is not text"
         raise InputError(f"{path}: cannot be read ({reason})") from None

@@ -122,7 +122,7 @@ def refine(
     data = _checked(two_theta, intensity, sigma, limit)
     lattice = _lattice(cell, system)
     hkl, form = _reflections(lattice, system, centring, wavelength, (data.x[0], data.x[-1]), most)
-    angles = np.degrees(2 * np.arcsin(np.minimum(1, np.sqrt(form @ lattice.first) * wavelength / 2)))
+    angles = _angles(form, lattice, wavelength)
     if len(form) == most:
         data = data.before(angles[-1] - _EDGE)
     if len(data.x) < len(form) + 40:
@@ -163,6 +163,19 @@ def refine(
             trial = problem(len(form), final, trial.excess(state))
             state, converged = trial.minimise(trial.evaluate(state.theta), 25)
         return _fit(trial, state, hkl, lattice, system, converged)
+
+
+def reflections(
+    cell: Sequence[float], system: str, centring: str, wavelength: float, limits: tuple[float, float], most: int = 200
+) -> tuple[NDArray[np.int64], Array]:
+    """Indices `(n, 3)` and 2θ `(n,)` in degrees of the first reflections that a lattice has in a range."""
+    lattice = _lattice(cell, system)
+    hkl, form = _reflections(lattice, system, centring, wavelength, limits, most)
+    return hkl, _angles(form, lattice, wavelength)
+
+
+def _angles(form: Array, lattice: "_Lattice", wavelength: float) -> Array:
+    return np.asarray(2 * np.degrees(np.arcsin(np.minimum(1, np.sqrt(form @ lattice.first) * wavelength / 2))))
 
 
 def _stages(angles: Array, k: int) -> list[int]:

@@ -212,6 +212,8 @@ def _calculated(basis: Tensor, x: Tensor) -> Tensor:
 
 def _nearest(ordered: Tensor, place: Tensor) -> tuple[Tensor, Tensor]:
     """Distance to the nearest calculated line, and its place in the order, `(C, n)`."""
+    if ordered.shape[1] < 2:  # a lattice with one line in reach: the next is far away
+        ordered = torch.nn.functional.pad(ordered, (0, 1), value=torch.inf)
     above = torch.searchsorted(ordered, place.contiguous()).clamp(1, ordered.shape[1] - 1)
     low, high = ordered.gather(1, above - 1), ordered.gather(1, above)
     lower = (place - low).abs() <= (high - place).abs()

@@ -15,7 +15,7 @@ from vitreous.errors import InputError, check_choice
 from vitreous.powder.candidates import exhaustive, possible, reduced, triclinic
 from vitreous.powder.files import given_radiation
 from vitreous.powder.lattice import distinct, niggli, primitive
-from vitreous.powder.peaks import find_peaks
+from vitreous.powder.peaks import Peaks, find_peaks
 from vitreous.powder.proposals import propose
 from vitreous.powder.rank import Candidate, Solution, around, ranked, scored, unexplained
 from vitreous.powder.search import Observed, cell_of, observed, refine, reflections
@@ -224,6 +224,11 @@ def index(
     x, y = (np.asarray(values, np.float64) for values in (two_theta, intensity))
     errors = None if sigma is None else np.asarray(sigma, np.float64)
     peaks = find_peaks(x, y, errors, wavelength, wavelength2, ratio if wavelength2 is not None else 0.0)
+    return index_found(peaks, wavelength, systems, most)
+
+
+def index_found(peaks: Peaks, wavelength: float, systems: Sequence[str], most: int) -> list[Solution]:
+    """The same from the lines that were found in the pattern."""
     if len(peaks.two_theta) < _FEWEST:
         return []
     return index_peaks(

@@ -48,6 +48,9 @@ class Predictor(AnyPredictor):
         shorter = isinstance(c, ViTConfig) and c.tokens == "set" and scaling.kind != "point"
         super().__init__(c.input, axes, channels, data, shorter)
         self.model, self.task, self.scaling = model.eval(), task, scaling
+        self.classes = () if isinstance(task, Regression) else task.classes
+        self.targets = task.targets if isinstance(task, Regression) else ()
+        self.scores = task.scores if isinstance(task, Regression) else ()
 
     def __call__(self, x: ArrayLike, coverage: float | None = None) -> Prediction:
         return self.answer(self.outputs(x), coverage)

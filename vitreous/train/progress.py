@@ -1,21 +1,11 @@
-"""A bar on the terminal: what is done and the time left, of a training also its loss and rate."""
+"""A bar on the terminal: what is done of a training and the time left, its loss and its rate."""
 
-from collections.abc import Iterable, Sequence
-from typing import Self, TypeVar
+from typing import Self
 
-from rich import progress
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from vitreous.data.extras import load_extra
-
-Item = TypeVar("Item")
-
-
-def track(items: Sequence[Item], what: str) -> Iterable[Item]:
-    """The items one by one, with a bar of those that are done; quiet where there is no terminal."""
-    console = Console(stderr=True)
-    return progress.track(items, what, console=console, transient=True, disable=not console.is_terminal)
 
 
 class Bar:

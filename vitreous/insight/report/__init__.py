@@ -9,8 +9,8 @@ from pathlib import Path
 from vitreous.atomic import write_atomically
 from vitreous.errors import InputError
 from vitreous.insight.report import about, answers, looks
-from vitreous.insight.report.page import Section, page
 from vitreous.insight.report.run import Run, read_run
+from vitreous.page import Section, page
 from vitreous.train.run import EXPERIMENT, METRICS
 from vitreous.train.task import Regression
 

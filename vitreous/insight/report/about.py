@@ -8,9 +8,9 @@ import numpy as np
 
 from vitreous.data import PARTS
 from vitreous.insight import behaviour
-from vitreous.insight.report.page import Section, Table, percent
 from vitreous.insight.report.run import Run
 from vitreous.nn.models import describe
+from vitreous.page import Section, Table, percent
 from vitreous.train.task import Regression
 
 if TYPE_CHECKING:

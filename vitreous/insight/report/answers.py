@@ -4,8 +4,8 @@ import numpy as np
 import torch
 
 from vitreous.insight import behaviour
-from vitreous.insight.report.page import Section, Table, percent
 from vitreous.insight.report.run import COVERAGE, Run
+from vitreous.page import Section, Table, percent
 from vitreous.train.task import Regression
 
 _LEVELS = np.arange(1, 20) / 20  # of coverage that are tested

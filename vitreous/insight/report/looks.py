@@ -6,11 +6,11 @@ from vitreous.insight.attention import head_measures, heads_figure, maps_figure
 from vitreous.insight.attribution import METHODS, overall, trials_figure, verdict
 from vitreous.insight.explain import explain_figure
 from vitreous.insight.positions import bias_figure, grid_verdict, position_similarity, similarity_figure
-from vitreous.insight.report.page import Section
 from vitreous.insight.report.run import Run
 from vitreous.nn.position import GridPosition
 from vitreous.nn.tokens import PatchTokenizer
 from vitreous.nn.vit import ViT
+from vitreous.page import Section
 from vitreous.train.task import Regression
 
 _LAYERS = 4  # of which the heads are drawn

@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 
 from vitreous.errors import InputError
 from vitreous.insight.attribution import Question, Trial, all_maps, deletion_test
+from vitreous.track import track
 from vitreous.train.answers import ANSWERS, Answers, read_answers
 from vitreous.train.folder import read_experiment, read_log, read_result
 from vitreous.train.predictor import Prediction, Predictor, load
-from vitreous.train.progress import track
 from vitreous.train.run import METRICS
 from vitreous.train.task import Regression
 

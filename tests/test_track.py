@@ -2,7 +2,7 @@
 
 import pytest
 
-from vitreous.train.progress import track
+from vitreous.track import track
 
 
 def test_a_terminal_is_shown_what_is_done(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

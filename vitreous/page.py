@@ -57,7 +57,7 @@ def page(title: str, lead: str, numbers: Sequence[tuple[str, str]], sections: Se
     names = [section.title for section in sections]
     contents = "".join(f'<li><a href="#{_anchor(name)}">{escape(name)}</a></li>' for name in names)
     tiles = "".join(f"<div><dt>{escape(name)}</dt><dd>{escape(value)}</dd></div>" for name, value in numbers)
-    style = (files("vitreous.insight.report") / "page.css").read_text("utf-8")
+    style = (files("vitreous") / "page.css").read_text("utf-8")
     # Whatever a class or a column is called, the page can load and run nothing.
     policy = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
     return f"""<!DOCTYPE html>

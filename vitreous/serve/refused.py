@@ -1,0 +1,13 @@
+"""`RefusedError`: a request that gets no answer, and why, in one line."""
+
+from collections.abc import Mapping
+
+AGAIN = {"Retry-After": "1"}
+
+
+class RefusedError(Exception):
+    """A status, a reason for the client, and headers."""
+
+    def __init__(self, status: int, reason: str, headers: Mapping[str, str] | None = None) -> None:
+        super().__init__(reason)
+        self.status, self.reason, self.headers = status, reason, dict(headers or {})
