@@ -10,10 +10,9 @@ from typing import Any, TypeVar
 import numpy as np
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import HTMLResponse
-from fastapi.routing import APIRoute
 from numpy.typing import NDArray
 from starlette.exceptions import HTTPException
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from vitreous import __version__
 from vitreous.batching import ClosedError, FullError
@@ -186,13 +185,23 @@ async def _within(seconds: float, request: Request, work: Coroutine[Any, Any, Fo
         await asyncio.gather(task, gone, return_exceptions=True)
 
 
-class _Direct(APIRoute):
-    """A path that reads its request itself: nothing is resolved or checked twice."""
+Endpoint = Callable[[Request], Coroutine[Any, Any, Response]]
 
-    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """The endpoint, as it is."""
-        endpoint: Callable[[Request], Coroutine[Any, Any, Response]] = self.endpoint
-        return endpoint
+
+class _Straight:
+    """Past the framework to the endpoints that read their requests themselves, which is half of its cost."""
+
+    def __init__(self, app: ASGIApp, endpoints: Mapping[str, Endpoint]) -> None:
+        self.app, self.endpoints = app, endpoints
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        asked = scope["type"] == "http" and scope["method"] == "POST"
+        endpoint = self.endpoints.get(scope["path"]) if asked else None
+        if endpoint is None:
+            await self.app(scope, receive, send)
+        else:
+            response = await endpoint(Request(scope, receive, send))
+            await response(scope, receive, send)
 
 
 _REFUSALS: dict[type[Exception], Callable[[Exception], RefusedError]] = {
@@ -247,6 +256,7 @@ def create_app(
         title=TITLE, version=__version__, description=ABOUT, docs_url=None, redoc_url=None, lifespan=service.running
     )
     app.add_exception_handler(HTTPException, _refused)
+    endpoints: dict[str, Endpoint] = {}
 
     def asking(
         path: str,
@@ -265,6 +275,7 @@ def create_app(
             except Exception as fault:
                 return await _refused(request, fault)
 
+        endpoints[path] = respond
         app.router.add_api_route(
             path,
             respond,
@@ -273,7 +284,6 @@ def create_app(
             description=work.__doc__,
             responses=responses(answer, 404, 413, 415, 422, 429, 503),
             openapi_extra=asks(json, form, several),
-            route_class_override=_Direct,
         )
 
     asking(
@@ -304,4 +314,4 @@ def create_app(
 
     mount_page(app)
     paths = {"/", "/docs", "/metrics", *app.openapi()["paths"]}
-    return Guard(app, limits, metrics, token, hosts, paths)
+    return Guard(_Straight(app, endpoints), limits, metrics, token, hosts, paths)

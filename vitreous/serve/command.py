@@ -1,5 +1,6 @@
 """What the command serve does, apart from its flags: load, bind, answer until told to stop."""
 
+import gc
 import os
 import socket
 from collections.abc import Sequence
@@ -57,6 +58,8 @@ class _Announced(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
+        gc.collect()
+        gc.freeze()  # what is loaded by now stays: to look for garbage in it takes hundreds of milliseconds each time
         print(self._words, flush=True)
 
 
