@@ -272,8 +272,8 @@ def main(
 
 
 def tell_overload(screen: Console, server: Service, work: Work, clients: int, capacity: float) -> None:
-    """Ten times the capacity for a while, and what comes after."""
-    log = asyncio.run(flood(server.port, work, 15 * clients, 10 * capacity, 5.0))
+    """Ten times the capacity for a while, or what the clients get to that wait for answers, and what comes after."""
+    log = asyncio.run(flood(server.port, work, 15 * clients, 14 * capacity, 5.0))
     began = time.perf_counter()
     after = asyncio.run(steady(server.port, work, 1, 0.2))
     recovered = time.perf_counter() - began
