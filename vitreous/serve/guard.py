@@ -65,6 +65,8 @@ class Guard:
                 more = _HEADERS | {"Content-Security-Policy": security}
                 if path.startswith("/v1/"):
                     more["Cache-Control"] = "no-store"
+                if status >= 400 and scope["method"] == "POST":
+                    more["Connection"] = "close"  # what is not read of the body must not be waited for
                 message["headers"] = [*message["headers"], *((k.lower().encode(), v.encode()) for k, v in more.items())]
             await send(message)
 
@@ -87,6 +89,8 @@ class Guard:
     def _admit(self, scope: Scope, path: str) -> None:
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
         host = headers.get("host", "")
+        if sum(name == b"host" for name, _ in scope["headers"]) > 1 or any(sign in host for sign in "@/"):
+            raise RefusedError(403, "host: expected one name")
         if self.hosts and (urlsplit(f"//{host}").hostname if _is_host(host) else None) not in self.hosts:
             raise RefusedError(403, "host: the service is not called so; it listens on this machine alone")
         origin = headers.get("origin")
