@@ -15,7 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from vitreous.serve.limits import Limits
 from vitreous.serve.metrics import Metrics
 from vitreous.serve.refused import AGAIN, RefusedError
-from vitreous.serve.upload import Budget, Share
+from vitreous.serve.upload import LARGE, Budget, Share
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _PAGE = (
@@ -65,8 +65,8 @@ class Guard:
                 more = _HEADERS | {"Content-Security-Policy": security}
                 if path.startswith("/v1/"):
                     more["Cache-Control"] = "no-store"
-                if status >= 400 and scope["method"] == "POST":
-                    more["Connection"] = "close"  # what is not read of the body must not be waited for
+                if status >= 400 and scope["method"] == "POST" and not _is_short(scope):
+                    more["Connection"] = "close"  # what is not read of the body is not waited for
                 message["headers"] = [*message["headers"], *((k.lower().encode(), v.encode()) for k, v in more.items())]
             await send(message)
 
@@ -119,6 +119,12 @@ def _is_host(host: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+def _is_short(scope: Scope) -> bool:
+    """Whether a request says that its body is one that may well be read to its end."""
+    length = dict(scope["headers"]).get(b"content-length", b"")
+    return length.isdigit() and int(length) <= LARGE
 
 
 async def refuse(fault: RefusedError, send: Send) -> None:
