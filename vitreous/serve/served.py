@@ -112,6 +112,8 @@ class Served:
 
     def predict(self, samples: NDArray[Any], coverage: float | None) -> "list[Future[Record | InputError]]":
         """One answer to come for each of the samples `(n, channels, *grid)`, which `check` has passed."""
+        if len(samples) > self._batcher.limit:
+            raise InputError(f"samples: found {len(samples)}, expected {self._batcher.limit} at most, which may wait")
         return self._batcher.submit_all(list(samples), _Predict(coverage, samples.shape[1:], samples.dtype.str))
 
     def explain(self, sample: NDArray[Any], wish: Wish) -> "Future[Record | InputError]":
