@@ -372,6 +372,21 @@ def test_a_fault_of_a_file_is_told_in_one_line(browser: Any, address: str) -> No
     assert "talk.pdf: expected a file of one of these kinds: .csv .npy .npz" in fault.inner_text()
 
 
+def test_a_row_is_looked_into_in_the_file_its_table_is_of(browser: Any, address: str, spectra: bytes) -> None:
+    visit, held = Visit(browser, address, "spectra"), list[Any]()
+    visit.drop("first.csv", spectra)
+    visit.panel.locator(".plot canvas").wait_for()
+    visit.page.route("**/v1/predict", lambda route: held.append(route))
+    visit.drop("second.csv", b"500,502\n1,2\n")
+    with visit.page.expect_request("**/v1/explain") as waiting:
+        visit.panel.get_by_role("radio", name="3", exact=True).check()
+    assert b'filename="first.csv"' in waiting.value.post_data_buffer
+    for route in held:
+        route.continue_()
+    visit.panel.get_by_role("alert").get_by_text("expected").wait_for()
+    assert visit.panel.locator(".results").is_hidden()
+
+
 def test_all_can_be_done_with_the_keyboard_alone(browser: Any, address: str, found: tuple[Visit, str]) -> None:
     visit = Visit(browser, address)
     visit.flow = "powder"
