@@ -469,6 +469,34 @@ def test_a_token_is_asked_for_and_what_is_not_served_is_told(browser: Any, guard
     visit.check(tmp_path / "page.png")
 
 
+def test_a_token_that_cannot_be_sent_is_refused_where_it_is_typed(browser: Any, guarded: str) -> None:
+    visit = Visit(browser, guarded, "powder")
+    field = visit.page.get_by_label("Token", exact=True)
+    field.fill(TOKEN.replace("-", "–"))
+    field.press("Enter")
+    visit.page.get_by_role("dialog").get_by_text("of ASCII").wait_for()
+    field.fill("wrong-token")
+    field.press("Enter")
+    visit.page.get_by_text("That token is wrong.").wait_for()
+    assert visit.page.evaluate("sessionStorage.length") == 0
+    visit.page.reload()
+    field.fill(TOKEN)
+    field.press("Enter")
+    visit.panel.wait_for()
+    assert visit.page.evaluate("Object.values(sessionStorage)") == [TOKEN]
+
+
+def test_a_browser_that_stores_nothing_is_served(browser: Any, guarded: str) -> None:
+    visit = Visit(browser, guarded, "powder")
+    refuse = "{ get() { throw new DOMException('', 'SecurityError'); } }"
+    for storage in ("sessionStorage", "localStorage"):
+        visit.context.add_init_script(f"Object.defineProperty(window, '{storage}', {refuse})")
+    visit.page.reload()
+    visit.page.get_by_label("Token", exact=True).fill(TOKEN)
+    visit.page.get_by_role("button", name="Continue").click()
+    visit.panel.wait_for()
+
+
 def test_a_service_that_has_gone_is_told(browser: Any, address: str) -> None:
     visit = Visit(browser, address, "powder")
     visit.panel.wait_for()
