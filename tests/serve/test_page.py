@@ -198,6 +198,32 @@ def test_a_file_without_wavelength_leads_to_where_it_is_given(browser: Any, addr
     assert visit.page.evaluate("document.activeElement.labels[0].textContent") == "Radiation"
 
 
+def test_an_example_is_searched_with_its_own_radiation(browser: Any, address: str) -> None:
+    visit = Visit(browser, address, "powder")
+    visit.answer_with("v1/index", '{"error": "not now"}')
+    visit.panel.get_by_text("Radiation and search").click()
+    visit.panel.get_by_label("Radiation").select_option("Mo Kα")
+    with visit.page.expect_request("**/v1/index") as waiting:
+        visit.panel.get_by_role("button", name="thiosulfate").click()
+    assert set(waiting.value.post_data_json) == {"example", "system"}
+
+
+def test_a_search_of_no_crystal_system_is_not_begun(browser: Any, address: str, found: tuple[Visit, str]) -> None:
+    visit = shown(browser, address, found[1])
+    asked = len(visit.asked)
+    visit.panel.get_by_text("Radiation and search").click()
+    for box in visit.panel.locator("fieldset input").all():
+        box.uncheck()
+    visit.panel.get_by_role("button", name="Search again").click()
+    assert visit.panel.get_by_role("alert").inner_text() == "Tick a crystal system to search."
+    assert visit.panel.locator(".results").is_hidden()
+    assert len(visit.asked) == asked
+    visit.panel.get_by_label("cubic").check()
+    visit.panel.get_by_role("button", name="Search again").click()
+    visit.panel.locator(".verdict").wait_for()
+    assert visit.panel.get_by_role("alert").count() == 0
+
+
 def test_a_search_can_be_cancelled_and_another_begun(browser: Any, address: str) -> None:
     visit = Visit(browser, address, "powder")
     visit.panel.get_by_role("button", name="triclinic", exact=False).first.click()
