@@ -224,6 +224,18 @@ def test_a_search_of_no_crystal_system_is_not_begun(browser: Any, address: str, 
     assert visit.panel.get_by_role("alert").count() == 0
 
 
+def test_waiting_is_read_out_once(browser: Any, address: str) -> None:
+    visit = Visit(browser, address, "powder")
+    visit.page.route("**/v1/index", lambda route: None)
+    visit.panel.get_by_role("status").evaluate(
+        "e => { window.said = 0; new MutationObserver(() => said++).observe(e, {childList: true, subtree: true}); }"
+    )
+    visit.panel.get_by_role("button", name="thiosulfate").click()
+    visit.page.wait_for_function("() => parseFloat(document.querySelector('#powder .clock').textContent) > 0.6")
+    assert visit.page.evaluate("said") == 1
+    assert visit.panel.get_by_role("status").inner_text() == "Searching for the cell of thiosulfate"
+
+
 def test_a_search_can_be_cancelled_and_another_begun(browser: Any, address: str) -> None:
     visit = Visit(browser, address, "powder")
     visit.panel.get_by_role("button", name="triclinic", exact=False).first.click()
