@@ -236,6 +236,19 @@ def test_waiting_is_read_out_once(browser: Any, address: str) -> None:
     assert visit.panel.get_by_role("status").inner_text() == "Searching for the cell of thiosulfate"
 
 
+def test_the_difference_has_a_zero_line(browser: Any, address: str, found: tuple[Visit, str]) -> None:
+    told = json.loads(found[1])
+    told["fit"]["calculated"] = [10 * max(told["fit"]["observed"])] * len(told["fit"]["observed"])
+    visit = shown(browser, address, json.dumps(told))
+    code = "c => [c.width, ...c.getContext('2d').getImageData(0, 0, c.width, c.height).data.filter((_, i) => i % 4 == 3)]"
+    width, *alpha = visit.panel.locator(".plot canvas").evaluate(code)
+    canvas, over = (visit.panel.locator(each).bounding_box() for each in (".plot canvas", ".u-over"))
+    left, zero = over["x"] - canvas["x"], over["y"] - canvas["y"] + over["height"] * (1 - 0.17 / 2)
+    inked = np.reshape(alpha, (-1, width))[:, int(left) : int(left + over["width"])] > 0
+    rows = np.flatnonzero(inked.mean(1) > 0.98)
+    assert np.abs(rows + 0.5 - zero).min() <= 1
+
+
 def test_a_search_can_be_cancelled_and_another_begun(browser: Any, address: str) -> None:
     visit = Visit(browser, address, "powder")
     visit.panel.get_by_role("button", name="triclinic", exact=False).first.click()
