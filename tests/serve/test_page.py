@@ -249,6 +249,17 @@ def test_the_difference_has_a_zero_line(browser: Any, address: str, found: tuple
     assert np.abs(rows + 0.5 - zero).min() <= 1
 
 
+def test_radiations_are_those_the_service_tells(browser: Any, address: str) -> None:
+    visit = Visit(browser, address, "powder")
+    told = visit.page.request.get(f"{address}/v1/models").json()
+    visit.answer_with("v1/models", json.dumps(told | {"anodes": ["Rh"]}))
+    visit.page.reload()
+    visit.panel.wait_for()
+    for flow in ("#powder", "#spectra"):
+        offered = visit.page.locator(f"{flow} select option", has_text="Kα").all_text_contents()
+        assert offered == ["Rh Kα"]
+
+
 def test_a_search_can_be_cancelled_and_another_begun(browser: Any, address: str) -> None:
     visit = Visit(browser, address, "powder")
     visit.panel.get_by_role("button", name="triclinic", exact=False).first.click()

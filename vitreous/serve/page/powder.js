@@ -24,7 +24,7 @@ export function powderPanel(service, served, examples) {
   const panel = element("section");
   const notice = new Notice();
   const results = element("div", { class: "results", hidden: true });
-  const radiation = radiationFields(powder.anodes);
+  const radiation = radiationFields(served.anodes);
   const systems = powder.systems.map((name) => element("input", { type: "checkbox", value: name, checked: true, id: fresh() }));
   const lines = element("input", { type: "checkbox", id: fresh() });
   const again = element("button", { type: "button", disabled: true, click: () => source && search(source) }, "Search again");

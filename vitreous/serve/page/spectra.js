@@ -16,7 +16,6 @@ import { drawSpectrum } from "./spectrum-plot.js";
 /** @typedef {{files: File[]} | {samples: import("./answers.js").Sample[]}} Source */
 /** @typedef {{source: Source, which: number, file: number, row: number}} Chosen a row of the table that is shown, and what that is of */
 
-const ANODES = ["Cr", "Fe", "Co", "Cu", "Ga", "Mo", "Ag", "W"];
 const COVERAGES = [0.5, 0.68, 0.8, 0.9, 0.95, 0.99];
 const USUAL = 0.9;
 const NO_MAP = "An exported file cannot be looked into: serve its run folder to see where it looked.";
@@ -33,7 +32,7 @@ export function spectraPanel(service, served, examples, models) {
   const notice = new Notice();
   const results = element("div", { class: "results", hidden: true });
   const about = element("p", { class: "lead" });
-  const radiation = radiationFields(served.powder?.anodes ?? ANODES);
+  const radiation = radiationFields(served.anodes);
   let model = models[0];
   /** @type {Chosen | null} */
   let chosen = null;
