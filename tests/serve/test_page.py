@@ -485,6 +485,13 @@ def test_all_can_be_done_with_the_keyboard_alone(browser: Any, address: str, fou
     press("ArrowRight")
     visit.flow = "image"
     assert visit.panel.is_visible()
+    go("#image .slate")
+    for key in (" ", *["ArrowDown"] * 12, " ", *["ArrowRight"] * 3):
+        press(key)
+    visit.panel.locator(".bars li").first.wait_for()
+    go("#image .draw button")
+    press("Enter")
+    visit.panel.get_by_text("The answer appears here.").wait_for()
     go("#image .thumb")
     press("Enter")
     visit.panel.locator(".bars li").first.wait_for()
