@@ -240,7 +240,8 @@ def test_the_difference_has_a_zero_line(browser: Any, address: str, found: tuple
     told = json.loads(found[1])
     told["fit"]["calculated"] = [10 * max(told["fit"]["observed"])] * len(told["fit"]["observed"])
     visit = shown(browser, address, json.dumps(told))
-    code = "c => [c.width, ...c.getContext('2d').getImageData(0, 0, c.width, c.height).data.filter((_, i) => i % 4 == 3)]"
+    pixels = "c.getContext('2d').getImageData(0, 0, c.width, c.height).data"
+    code = f"c => [c.width, ...{pixels}.filter((_, i) => i % 4 == 3)]"
     width, *alpha = visit.panel.locator(".plot canvas").evaluate(code)
     canvas, over = (visit.panel.locator(each).bounding_box() for each in (".plot canvas", ".u-over"))
     left, zero = over["x"] - canvas["x"], over["y"] - canvas["y"] + over["height"] * (1 - 0.17 / 2)
