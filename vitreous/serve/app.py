@@ -19,6 +19,7 @@ from vitreous.batching import ClosedError, FullError
 from vitreous.data import Held
 from vitreous.errors import InputError, first_line
 from vitreous.powder.example import EXAMPLES
+from vitreous.powder.files import ANODES
 from vitreous.serve import answers
 from vitreous.serve.describe import ABOUT, TITLE, asks, responses
 from vitreous.serve.explained import Wish, check_wish
@@ -127,6 +128,7 @@ class Service:
         return {
             "models": [model.about for model in self.models.values()],
             "powder": self.powder.about if self.powder else None,
+            "anodes": list(ANODES),
             "limits": {name: getattr(self.limits, name) for name in names},
         }
 
