@@ -11,6 +11,7 @@ import pytest
 import torch
 
 import vitreous as vt
+from benchmarks import few_labels, small_spectra
 from tests.mistakes import fails
 from tests.spectra import spectra_file
 from vitreous.cli import main
@@ -272,8 +273,7 @@ def test_a_mistake_is_one_line(runs: Path, tmp_path: Path, capsys: pytest.Captur
     labels = ("--target", "height:mm", "--out", str(tmp_path / "run"))
     assert "no run folder" in fails(capsys, "train", data, *labels, "--from", str(tmp_path / "nowhere"))
     wide = fails(capsys, "train", data, *labels, "--from", str(runs / "masked"))
-    assert "patch = (4,)" in wide
-    assert "patch = (1,)" in wide
+    assert "has dim = 16, the model to train has dim = 64" in wide
     assert "--from" in fails(capsys, "train", data, *labels, "--freeze")
     assert "layer_decay" in fails(capsys, "train", data, *labels, "--layer-decay", "1.5")
     assert "pre-training" in fails(capsys, "predict", str(runs / "masked"), data)
@@ -311,3 +311,50 @@ def test_an_estimator_begins_with_a_pre_trained_run(tmp_path: Path) -> None:
         vt.ViTClassifier(**options, dim=24).fit(x[:, 0], spectra().y)
     with pytest.raises(InputError, match="input"):
         vt.ViTRegressor(**options).fit(x[:, 0, :16], x[:, 0, 7])
+
+
+def test_few_labels_compares_scratch_with_pre_training(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rng = np.random.default_rng(0)
+    x = rng.integers(0, 255, (120, 1, 28, 28), dtype=np.uint8)
+    parts = {"train": np.arange(100), "test": np.arange(100, 120)}
+    images = Source("mnist", x, np.arange(120) % 10, (Axis(), Axis()), ("grey",), tuple("0123456789"), parts=parts)
+    monkeypatch.setattr(few_labels, "mnist", lambda: images)
+    few_labels.main(
+        seeds=1, labels=20, methods=METHODS, steps=2, scratch_steps=2, fine_steps=2, batch=8, small=True, device="cpu",
+        out=tmp_path / "table.json",
+    )  # fmt: skip
+    told = json.loads((tmp_path / "table.json").read_text())
+    assert told["rows"].keys() == {few_labels.SCRATCH, *METHODS}
+    assert "median error" in capsys.readouterr().out
+
+
+def test_few_labels_draws_as_many_of_each_class_and_no_test_image() -> None:
+    labels = np.arange(300) % 10
+    parts = {"train": np.arange(200), "test": np.arange(200, 300)}
+    images = Source("mnist", np.zeros((300, 1, 2, 2)), labels, (Axis(), Axis()), ("grey",), tuple("0123456789"),
+                    parts=parts)  # fmt: skip
+    few = few_labels.few(images, 50, 0).parts
+    assert np.bincount(labels[few["train"]]).tolist() == [5] * 10
+    assert not np.isin(few["train"], parts["test"]).any()
+    assert not np.array_equal(few["train"], few_labels.few(images, 50, 1).parts["train"])
+
+
+@pytest.mark.parametrize("name", ["tecator", "mayonnaise"])
+def test_small_spectra_compares_networks_with_what_chemists_use(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    rng = np.random.default_rng(0)
+    x, shift = rng.normal(size=(60, 30)).cumsum(1), int(name == "mayonnaise")
+    y = np.arange(60) % 6 + 1 if shift else x[:, 7]
+    (tmp_path / "spectra").mkdir()
+    np.savez(tmp_path / "spectra" / f"{name}.npz", train_x=x[:48], train_y=y[:48], test_x=x[48:], test_y=y[48:])
+    monkeypatch.setenv("VITREOUS_DATA", str(tmp_path))
+    monkeypatch.setattr(small_spectra, "PREPARED", {n: small_spectra.PREPARED[n] for n in small_spectra.FOR_NETWORKS})
+    monkeypatch.setattr(small_spectra, "simulated", lambda points: rng.normal(size=(40, points)).cumsum(1))
+    small_spectra.main((name,), seeds=2, steps=2, out=tmp_path / "table.json")
+    told = json.loads((tmp_path / "table.json").read_text())[name]
+    assert len(told) == 6
+    assert all(np.isfinite(way["median"]) for way in told.values())
+    assert "CNN" in capsys.readouterr().out
