@@ -13,6 +13,7 @@ import torch
 import vitreous as vt
 from benchmarks import few_labels, small_spectra
 from tests.mistakes import fails
+from tests.recipes import choices, narrow, two_steps
 from tests.spectra import spectra_file
 from vitreous.cli import main
 from vitreous.data import Source
@@ -21,7 +22,16 @@ from vitreous.data.source import Axis
 from vitreous.errors import InputError
 from vitreous.nn import ViTConfig
 from vitreous.nn.pretraining import METHODS, PretrainConfig
-from vitreous.train import Experiment, PretrainExperiment, TrainConfig, pretrain, pretraining, read_start, train
+from vitreous.train import (
+    RECIPES,
+    Experiment,
+    PretrainExperiment,
+    TrainConfig,
+    pretrain,
+    pretraining,
+    read_start,
+    train,
+)
 from vitreous.train.course import Course
 from vitreous.train.optim import FACTOR, optimisers
 from vitreous.train.pretrain import load_pretraining, prepare_with
@@ -100,6 +110,17 @@ def test_resuming_gives_the_weights_of_a_run_that_was_not_stopped(
     pretrain(made, tmp_path / "run", resume=True, device="cpu", bar=False)
     whole, resumed = (load_pretraining(run).state_dict() for run in (runs / method, tmp_path / "run"))
     assert all(torch.equal(whole[name], value) for name, value in resumed.items())
+
+
+@pytest.mark.parametrize("recipe", [name for name in RECIPES if name != "powder-cnn"])
+def test_every_recipe_of_a_vit_is_pre_trained_and_trained_further(
+    recipe: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = narrow(two_steps(recipe, choices(recipe)[0], monkeypatch))
+    pretrain(pretraining(made, PretrainConfig()), tmp_path / "before", device="cpu", bar=False)
+    begun = replace(made, start=read_start(tmp_path / "before"))
+    result = train(begun, tmp_path / "after", device="cpu", bar=False)
+    assert np.isfinite(result["validation"]["loss"])
 
 
 def test_labels_are_not_looked_at(runs: Path, tmp_path: Path) -> None:

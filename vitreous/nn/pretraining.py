@@ -194,8 +194,10 @@ class Contrast(Pretraining):
 
     def forward(self, x: Tensor) -> Tensor:
         """Loss and how often a view is nearest to its pair, `(B, 2)`, of two views `(B, 2, C, *grid)`."""
-        views = F.normalize(self.project(self.encoder(x.flatten(0, 1))).float(), dim=-1)  # (2B, dim), pairs together
-        logits = views @ views.mT / self.config.temperature
+        found = self.project(self.encoder(x.flatten(0, 1)))  # (2B, dim), pairs together
+        with torch.autocast(x.device.type, enabled=False):  # near ones differ by less than bfloat16 tells
+            views = F.normalize(found.float(), dim=-1)
+            logits = views @ views.mT / self.config.temperature
         own = torch.arange(len(views), device=x.device)
         logits = logits.masked_fill(own[:, None] == own, -torch.inf)
         pair = own ^ 1
