@@ -95,10 +95,9 @@ def pretraining(
 def run_pretraining(made: PretrainExperiment, out: Path, resume: bool, device: str, tensorboard: bool) -> None:
     """Pre-train, print how it went and draw what became of a few samples."""
     result = pretrain(made, out, resume, device, tensorboard)
-    print_results([out])
     figure = out / "pretraining.png"
     save(pretraining_figure(panels(made, out), made.method.method), figure)
-    console().print(f"{result['steps']} steps, {result['seconds']:.0f} s; the run is in {out}", highlight=False)
+    _print_run(out, result)
     console().print(f"What the model made of a few samples is drawn in {figure}", highlight=False)
 
 
@@ -164,6 +163,11 @@ def run_training(made: Experiment | TextExperiment, out: Path, resume: bool, dev
     """Train, and print how good the result is."""
     others = resume, device, tensorboard
     result = train_text(made, out, *others) if isinstance(made, TextExperiment) else train(made, out, *others)
+    _print_run(out, result)
+
+
+def _print_run(out: Path, result: Mapping[str, Any]) -> None:
+    """How good a run is that has just ended, and where it is."""
     print_results([out])
     console().print(f"{result['steps']} steps, {result['seconds']:.0f} s; the run is in {out}", highlight=False)
 

@@ -12,22 +12,14 @@ import numpy as np
 import pytest
 from PIL import Image, ImageDraw
 
-from tests.serve.visits import CHROMIUM, DESK, PHONE, Visit, running
+from tests.browser import needs_browser
+from tests.serve.visits import DESK, PHONE, Visit, running
 from vitreous.powder.example import example
 
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="needs a browser: apt-get install chromium")
+pytestmark = needs_browser
 LOOKS = [(DESK, "light"), (DESK, "dark"), (PHONE, "light"), (PHONE, "dark")]
 THREE = ((0.3, 0.25), (0.5, 0.2), (0.65, 0.32), (0.45, 0.48), (0.66, 0.65), (0.5, 0.82), (0.3, 0.75))
 TOKEN = "correct-horse"
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright: pip install '.[dev]'")
-    with playwright.sync_playwright() as driver:
-        found = driver.chromium.launch(executable_path=CHROMIUM)
-        yield found
-        found.close()
 
 
 @pytest.fixture(scope="module")

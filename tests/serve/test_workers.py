@@ -55,7 +55,8 @@ def test_what_goes_wrong_is_told_and_the_next_job_is_done(job: str, fault: type[
     trial(test)
 
 
-def test_a_cancelled_job_is_killed_at_once() -> None:
+@pytest.mark.parametrize("patient", [False, True], ids=["at once", "after a moment"])
+def test_a_cancelled_job_is_killed(patient: bool) -> None:
     async def test(workers: Workers) -> None:
         await workers.run("warm", 30)
         started, task = time.monotonic(), asyncio.ensure_future(workers.run(30.0, 60))
@@ -66,7 +67,7 @@ def test_a_cancelled_job_is_killed_at_once() -> None:
         assert (await workers.run("next", 30))[1] == b"next"
         assert time.monotonic() - started < 15
 
-    trial(test)
+    trial(test, patient=patient)
 
 
 def test_a_short_job_that_nobody_wants_is_finished_in_peace() -> None:
@@ -78,20 +79,6 @@ def test_a_short_job_that_nobody_wants_is_finished_in_peace() -> None:
         with pytest.raises(asyncio.CancelledError):
             await task
         assert (await workers.run("next", 30))[0] == before  # the same process
-
-    trial(test, patient=True)
-
-
-def test_a_long_job_that_nobody_wants_is_killed_after_a_moment() -> None:
-    async def test(workers: Workers) -> None:
-        await workers.run("warm", 30)
-        started, task = time.monotonic(), asyncio.ensure_future(workers.run(30.0, 60))
-        await asyncio.sleep(0.2)
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        assert (await workers.run("next", 30))[1] == b"next"
-        assert time.monotonic() - started < 15
 
     trial(test, patient=True)
 

@@ -160,14 +160,12 @@ class Service:
 
 
 def _array(model: Served, samples: list[Any]) -> NDArray[Any]:
-    try:
-        if not _are_numbers(samples):  # of words an array would be as large as all with the longest's size
-            raise InputError("samples: found what is no number, expected numbers")
-        found = np.asarray(samples)
-    except (ValueError, TypeError, OverflowError, RecursionError, MemoryError) as fault:
-        if isinstance(fault, InputError):
-            raise
+    try:  # of words an array would be as large as all with the longest's size
+        found = np.asarray(samples) if _are_numbers(samples) else None
+    except (ValueError, TypeError, OverflowError, RecursionError, MemoryError):
         raise InputError("samples: found lists of unequal length, or what is no number") from None
+    if found is None:
+        raise InputError("samples: found what is no number, expected numbers")
     return model.predictor.check(found)
 
 
@@ -246,7 +244,7 @@ async def _refused(request: Request, fault: Exception) -> Response:
         told = RefusedError(500, "an error of the service; it has been logged")
     else:
         told = _REFUSALS[kind](fault)
-    return Response(_json({"error": told.reason}), told.status, told.headers, "application/json")
+    return Response(told.content, told.status, told.headers, "application/json")
 
 
 def create_app(

@@ -4,7 +4,6 @@ Plain ASGI. It never reads a body, and writes nothing about a request but its pa
 """
 
 import hmac
-import json
 import time
 from collections.abc import Collection, Mapping
 from typing import Any
@@ -129,8 +128,8 @@ def _is_short(scope: Scope) -> bool:
 
 async def refuse(fault: RefusedError, send: Send) -> None:
     """Send a refusal."""
-    body = json.dumps({"error": fault.reason}, ensure_ascii=False).encode()
-    headers: list[Any] = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+    size = str(len(fault.content)).encode()
+    headers: list[Any] = [(b"content-type", b"application/json"), (b"content-length", size)]
     headers += [(name.lower().encode(), value.encode()) for name, value in fault.headers.items()]
     await send({"type": "http.response.start", "status": fault.status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
+    await send({"type": "http.response.body", "body": fault.content})
