@@ -28,6 +28,18 @@ def models(pattern: Annotated[str, Positional, arg(metavar="[PATTERN]")] = "*", 
     print_models(pattern, as_json=json)
 
 
+def gallery() -> None:
+    """List the physics gallery: spins, showers, jets, lenses, light curves and chirps, each with its simulator.
+
+    vitreous train ising --out run
+
+    trains an entry and ends with figures of the physics and of what the model found.
+    """
+    from vitreous.gallery.show import print_gallery
+
+    print_gallery()
+
+
 def summary(model: Annotated[str, Positional, arg(metavar="MODEL")]) -> None:
     """Show the parts of a model in the order the data passes them.
 
@@ -111,7 +123,8 @@ def train(
         target: columns to predict, with units if they have any, e.g. 'assay:mg'.
         model: vit or cnn, Vision Transformer or residual CNN; for texts transformer or gru-SCORE, recurrent with one of
             the scores of attention, e.g. gru-additive; the recipe's own if not given.
-        system: crystal system of the powder recipes, e.g. monoclinic.
+        system: which of a recipe's systems: crystal system of the powder recipes, e.g. monoclinic; those of the physics
+            gallery are listed by 'vitreous gallery'.
         start: begin with the encoder of a finished run, of vitreous pretrain or of other labels; the head is new.
         freeze: with --from: train the head alone.
         layer_decay: with --from: factor of the learning rate from each layer to the one below, e.g. 0.75.
@@ -538,6 +551,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "export": export,
     "serve": serve,
     "sweep": sweep,
+    "gallery": gallery,
     "models": models,
     "summary": summary,
     "bench": bench,

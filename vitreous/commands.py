@@ -19,6 +19,7 @@ from vitreous.errors import InputError, check_choice
 from vitreous.export.int8 import CALIBRATION
 from vitreous.export.make import Exported, check_file, make, make_int8
 from vitreous.export.parity import examples
+from vitreous.gallery import ENTRIES
 from vitreous.insight.explain import explain as explain_sample
 from vitreous.insight.explain import explain_heads
 from vitreous.insight.pretraining import pretraining_figure
@@ -164,6 +165,9 @@ def run_training(made: Experiment | TextExperiment, out: Path, resume: bool, dev
     others = resume, device, tensorboard
     result = train_text(made, out, *others) if isinstance(made, TextExperiment) else train(made, out, *others)
     _print_run(out, result)
+    recipe = made.command[2] if made.command else ""
+    for path in ENTRIES[recipe].draw(out) if recipe in ENTRIES else ():
+        console().print(f"The physics is drawn in {path}", highlight=False)
 
 
 def _print_run(out: Path, result: Mapping[str, Any]) -> None:
