@@ -107,6 +107,12 @@ def test_a_run_stopped_and_resumed_ends_the_same(kind: str, tmp_path: Path, monk
     assert all(torch.equal(one[name], other[name]) for name in one)
 
 
+@pytest.mark.parametrize("kind", SMALL)
+def test_a_step_can_be_recorded(kind: str, asked: list[str], tmp_path: Path) -> None:
+    train_text(small(kind, steps=4), tmp_path / "run", device="cpu", bar=False)
+    assert asked == []
+
+
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="records steps on a GPU")
 @pytest.mark.parametrize("kind", SMALL)
 def test_recorded_steps_of_several_lengths_train_as_plain_ones_do(kind: str, tmp_path: Path) -> None:

@@ -1,7 +1,8 @@
 """How raw samples are scaled before the model sees them; fitted on the training part and kept in the run."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -36,6 +37,13 @@ class Scaling:
 
     def __call__(self, x: Tensor) -> Tensor:
         """`(B, C, *grid)` of any real type `-> (B, C, *grid)` float32, on its device."""
+        return self.on(x.device)(x)
+
+    def on(self, device: torch.device) -> Callable[[Tensor], Tensor]:
+        """The same for samples on one device, where its numbers then lie: a step that is recorded copies none."""
+        return partial(self._scaled, *(torch.tensor(numbers, device=device) for numbers in (self.mean, self.deviation)))
+
+    def _scaled(self, mean: Tensor, deviation: Tensor, x: Tensor) -> Tensor:
         x = x.float()
         if self.kind == "none":
             return x
@@ -46,9 +54,7 @@ class Scaling:
             extent = tuple(range(1, x.dim()))
             return (x - x.mean(extent, keepdim=True)) / (x.std(extent, keepdim=True) + 1e-8)
         shape = (1, -1, *[1] * (x.dim() - 2)) if self.kind == "channel" else (1, *x.shape[1:])
-        mean = torch.tensor(self.mean, device=x.device).reshape(shape)
-        deviation = torch.tensor(self.deviation, device=x.device).reshape(shape)
-        return (x - mean) / deviation
+        return (x - mean.view(shape)) / deviation.view(shape)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON."""

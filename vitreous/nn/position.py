@@ -56,13 +56,15 @@ class SetPosition(nn.Module):
     `learned` is an MLP of the coordinates, `sinusoidal` the factorised S1.3 of them, both in steps of `spacing`.
     """
 
+    spacing: Tensor
+
     def __init__(self, kind: str, axes: int, dim: int, prefix: int, spacing: Sequence[float] = ()) -> None:
         super().__init__()
         self.dim, self.prefix = dim, prefix
-        self.spacing = tuple(spacing) or (1.0,) * axes
+        self.register_buffer("spacing", torch.tensor(tuple(spacing) or (1.0,) * axes), persistent=False)
         self.embed = MLP((axes, dim, dim)) if kind == "learned" else None
 
     def forward(self, coords: Tensor, dtype: torch.dtype) -> Tensor:
-        steps = coords / coords.new_tensor(self.spacing)
+        steps = coords / self.spacing.to(coords.dtype)
         encoded = sinusoidal(steps, self.dim).to(dtype) if self.embed is None else self.embed(steps.to(dtype))
         return F.pad(encoded, (0, 0, self.prefix, 0))

@@ -140,10 +140,10 @@ def pretrain(
     encoder = ViT(replace(e.model, input=e.source.input, out=0))
     settle(encoder, config)
     model = BUILD[e.method.method](encoder, e.method)
-    source, transform = unlabelled(e.source), prepare_with(e)
+    source, transform, scaled = unlabelled(e.source), prepare_with(e), scaling.on(accelerator.device)
 
     def prepare(x: Tensor, y: Tensor) -> Batch:
-        return transform(scaling(x)), y
+        return transform(scaled(x)), y
 
     @torch.random.fork_rng()
     def evaluate(trained: nn.Module) -> dict[str, float]:

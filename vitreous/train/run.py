@@ -151,10 +151,10 @@ def train(
     loss = BudgetLoss(model, task.loss, e.budget) if e.budget else task.loss
     settle(model, config)
     stream = stream_of(e.source, parts.train, task, config.batch, config.seed, accelerator)
-    plain = e.augment == Augment()
+    plain, scaled = e.augment == Augment(), scaling.on(accelerator.device)
 
     def prepare(x: Tensor, y: Tensor) -> Batch:
-        x = scaling(x)
+        x = scaled(x)
         return (x, y) if plain else e.augment(x, y)
 
     def evaluate(trained: nn.Module) -> dict[str, float]:

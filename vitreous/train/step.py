@@ -4,6 +4,7 @@ A small model's step is hundreds of kernels that take a few microseconds each, w
 them one by one. A CUDA graph launches them all at once.
 """
 
+import warnings
 from collections import Counter
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -111,8 +112,10 @@ class Step:
                     group["capturable"] = True
         try:
             self._recorded[x.shape] = _Graph(self._take, x, y)
-        except (RuntimeError, NotImplementedError):  # something in it asks the device for a value
+        except (RuntimeError, NotImplementedError) as fault:  # something in it asks the device for a value
             self._graphs = False
+            reason = str(fault).partition("\n")[0]
+            warnings.warn(f"steps are launched kernel by kernel, which may be slower ({reason})", stacklevel=2)
 
 
 class _Graph:
