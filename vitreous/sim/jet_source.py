@@ -1,0 +1,120 @@
+"""Jets as tokens, each particle one (S2.10), and the file in which they are kept once they are made."""
+
+import io
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from rich.progress import Progress
+
+from vitreous.atomic import write_atomically
+from vitreous.data.builtin import data_folder
+from vitreous.data.source import Axis, Source
+from vitreous.errors import InputError
+from vitreous.sim.jets import ORIGINS, RADIUS, Jets, Ragged, make_jets
+
+MOST = 64
+"""Particles of a jet that are looked at, the hardest."""
+FEATURES = ("Δη", "Δφ", "ln pT", "ln E", "ln pT share", "ln E share", "ΔR", "charge")
+COORDINATES = ("rapidity", "azimuth", "ln pT", "ln E")
+EACH = 10_000
+"""Jets of each origin."""
+_SHARES = {"train": 0.75, "validation": 0.1, "test": 0.15}
+
+
+def as_tokens(jets: Ragged, most: int = MOST) -> NDArray[np.float32]:
+    """Packed sets `(jets, 12, most)`: rows of `FEATURES`, of the order of one, and then of `COORDINATES`.
+
+    Momenta are in GeV before their logarithms are shifted and scaled (as in Qu, Li and Qian 2022, table 2); shares are
+    those of the jet's sums. The azimuth is relative to the jet's axis, the rapidity is not, since energies are not.
+    """
+    if np.any(jets.count < 1):
+        raise InputError(f"jets: jet {int(np.flatnonzero(jets.count < 1)[0])} has no particles, expected one at least")
+    kept = np.arange(most) < jets.count[:, None]  # (jets, most)
+    start = np.cumsum(jets.count) - jets.count
+    place = np.minimum(start[:, None] + np.arange(most), len(jets.particles) - 1)
+    eta, phi, log_pt, log_e, charge = jets.particles[place].transpose(2, 0, 1)
+    owner = np.repeat(np.arange(len(jets.count)), jets.count)
+    sums = [np.bincount(owner, np.exp(jets.particles[:, column]))[:, None] for column in (2, 3)]
+    along = np.tanh(eta + jets.axis[:, :1]) * np.cosh(eta + jets.axis[:, :1]) * np.exp(log_pt - log_e)  # p_z / E
+    rows = (
+        eta / (RADIUS / 2),
+        phi / (RADIUS / 2),
+        (log_pt - 1.7) * 0.7,
+        (log_e - 2.0) * 0.7,
+        (log_pt - np.log(sums[0]) + 4.7) * 0.7,
+        (log_e - np.log(sums[1]) + 4.7) * 0.7,
+        (np.hypot(eta, phi) - 0.2) * 4,
+        charge,
+        np.arctanh(along.clip(-1 + 1e-6, 1 - 1e-6)),
+        phi,
+        log_pt,
+        log_e,
+    )
+    return np.stack([np.where(kept, row, 0.0) for row in rows], axis=1).astype(np.float32)
+
+
+@dataclass(frozen=True)
+class Made:
+    """Jets of every origin."""
+
+    jets: Ragged
+    origin: NDArray[np.int64]
+    """`(jets,)`: which of `ORIGINS`."""
+
+    def write(self, path: Path) -> None:
+        """Keep them, with the digits that a detector would tell: three."""
+        content = io.BytesIO()
+        count, particles, axis = self.jets
+        np.savez_compressed(
+            content, count=count.astype(np.int16), momenta=particles[:, :4].astype(np.float16),
+            charge=particles[:, 4].astype(np.int8), axis=axis, origin=self.origin.astype(np.int8),
+        )  # fmt: skip
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(path, content.getvalue())
+
+    @classmethod
+    def read(cls, path: Path) -> "Made":
+        """The inverse of `write`."""
+        try:
+            with path.open("rb") as file, np.load(file, allow_pickle=False) as kept:
+                particles = np.column_stack([kept["momenta"], kept["charge"]]).astype(np.float32)
+                jets = Ragged(kept["count"].astype(np.int32), particles, kept["axis"])
+                return cls(jets, kept["origin"].astype(np.int64))
+        except (ValueError, KeyError, OSError, EOFError, zipfile.BadZipFile) as fault:
+            raise InputError(f"{path}: is damaged ({fault}); delete it, and the jets are made again") from None
+
+
+def jets_file(jets: Jets, each: int, seed: int) -> Path:
+    """Where such jets are kept."""
+    about = f"{jets.lowest:g}-{jets.highest:g}-{jets.energy:g}{'' if jets.underlying else '-hard'}-{each}-{seed}"
+    return data_folder() / "jets" / f"jets-{about}.npz"
+
+
+def made_jets(jets: Jets, each: int = EACH, seed: int = 0) -> Made:
+    """Jets of every origin, from their file, or made and then kept there."""
+    path = jets_file(jets, each, seed)
+    if path.is_file():
+        return Made.read(path)
+    portions: list[Ragged] = []
+    with Progress() as progress:
+        bar = progress.add_task("Colliding protons", total=each * len(ORIGINS))
+        for origin in ORIGINS:
+            for portion in make_jets(origin, each, jets, seed):
+                portions.append(portion)
+                progress.advance(bar, len(portion.count))
+    made = Made(portions[0].joined(*portions[1:]), np.repeat(np.arange(len(ORIGINS)), each))
+    made.write(path)
+    return Made.read(path)  # with the digits that the next run will see
+
+
+def jet_source(jets: Jets | None = None, each: int = EACH, seed: int = 0) -> Source:
+    """Jets of the four origins in equal numbers, shuffled; parts are the same in every run."""
+    made = made_jets(jets or Jets(), each, seed)
+    order = np.random.default_rng(seed).permutation(len(made.origin))
+    ends = np.cumsum([0, *(round(share * len(order)) for share in _SHARES.values())])
+    parts = {name: np.arange(a, b) for name, a, b in zip(_SHARES, ends, [*ends[1:-1], len(order)], strict=False)}
+    x = as_tokens(made.jets)[order]
+    return Source("jets", x, made.origin[order], (Axis("particle"),), FEATURES + COORDINATES, tuple(ORIGINS), (), parts)
