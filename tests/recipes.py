@@ -7,6 +7,7 @@ from functools import partial
 import numpy as np
 import pytest
 
+from tests.jets import toy_jets
 from vitreous.errors import InputError
 from vitreous.gallery import ENTRIES
 from vitreous.nn import CNNConfig
@@ -31,6 +32,7 @@ def two_steps(name: str, choice: dict[str, str], monkeypatch: pytest.MonkeyPatch
         "vitreous.train.recipes.powder.powder_source", partial(powder_source, train=24, validation=100, test=100)
     )
     monkeypatch.setattr("vitreous.train.recipes.powder.list_source", partial(list_source, 200, 100, 100))
+    monkeypatch.setattr("vitreous.sim.jet_source.made_jets", lambda *_: toy_jets())
     try:
         made = RECIPES[name](**choice)
     except InputError as fault:

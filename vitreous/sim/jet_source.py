@@ -30,13 +30,13 @@ def as_tokens(jets: Ragged, most: int = MOST) -> NDArray[np.float32]:
     Momenta are in GeV before their logarithms are shifted and scaled (as in Qu, Li and Qian 2022, table 2); shares are
     those of the jet's sums. The azimuth is relative to the jet's axis, the rapidity is not, since energies are not.
     """
-    if np.any(jets.count < 1):
-        raise InputError(f"jets: jet {int(np.flatnonzero(jets.count < 1)[0])} has no particles, expected one at least")
-    kept = np.arange(most) < jets.count[:, None]  # (jets, most)
-    start = np.cumsum(jets.count) - jets.count
+    if np.any(jets.sizes < 1):
+        raise InputError(f"jets: jet {int(np.flatnonzero(jets.sizes < 1)[0])} has no particles, expected one at least")
+    kept = np.arange(most) < jets.sizes[:, None]  # (jets, most)
+    start = np.cumsum(jets.sizes) - jets.sizes
     place = np.minimum(start[:, None] + np.arange(most), len(jets.particles) - 1)
     eta, phi, log_pt, log_e, charge = jets.particles[place].transpose(2, 0, 1)
-    owner = np.repeat(np.arange(len(jets.count)), jets.count)
+    owner = np.repeat(np.arange(len(jets.sizes)), jets.sizes)
     sums = [np.bincount(owner, np.exp(jets.particles[:, column]))[:, None] for column in (2, 3)]
     along = np.tanh(eta + jets.axis[:, :1]) * np.cosh(eta + jets.axis[:, :1]) * np.exp(log_pt - log_e)  # p_z / E
     rows = (
@@ -104,7 +104,7 @@ def made_jets(jets: Jets, each: int = EACH, seed: int = 0) -> Made:
         for origin in ORIGINS:
             for portion in make_jets(origin, each, jets, seed):
                 portions.append(portion)
-                progress.advance(bar, len(portion.count))
+                progress.advance(bar, len(portion.sizes))
     made = Made(portions[0].joined(*portions[1:]), np.repeat(np.arange(len(ORIGINS)), each))
     made.write(path)
     return Made.read(path)  # with the digits that the next run will see

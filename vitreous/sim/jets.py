@@ -72,7 +72,7 @@ class Jets(Settings):
 class Ragged(NamedTuple):
     """Jets with as many particles as each has, hardest first."""
 
-    count: NDArray[np.int32]
+    sizes: NDArray[np.int32]
     """`(jets,)`: particles of each jet."""
     particles: NDArray[np.float32]
     """`(particles, 5)`: η and φ relative to the jet's axis, ln p_T and ln E (GeV), electric charge (±1 or 0)."""
@@ -121,7 +121,7 @@ def _portion(work: tuple[str, int, Jets, int]) -> Ragged:
     pythia = _pythia(ORIGINS[origin], jets, seed)
     definition = fastjet.JetDefinition(fastjet.antikt_algorithm, RADIUS)
     found: list[Ragged] = []
-    while sum(len(part.count) for part in found) < count:
+    while sum(len(part.sizes) for part in found) < count:
         particles = pythia.nextBatch(_BATCH).prt
         hard = _hard(particles, ORIGINS[origin])
         seen = particles[_visible(particles)]
@@ -134,8 +134,8 @@ def _portion(work: tuple[str, int, Jets, int]) -> Ragged:
         for here, wanted in zip(constituents, hard, strict=True):
             found += [jet for each in here if (jet := _jet(each, wanted, jets)) is not None]
     whole = found[0].joined(*found[1:])
-    last = int(whole.count[:count].sum())
-    return Ragged(whole.count[:count], whole.particles[:last], whole.axis[:count])
+    last = int(whole.sizes[:count].sum())
+    return Ragged(whole.sizes[:count], whole.particles[:last], whole.axis[:count])
 
 
 def _pythia(origin: Origin, jets: Jets, seed: int) -> Any:
@@ -193,10 +193,10 @@ def _candidates(event: Any, origin: Origin) -> NDArray[np.float64]:
         rows = np.flatnonzero((status == 23) & np.isin(ids, origin.ids))
         return angles[:, rows].T
     found = []
-    for row in np.flatnonzero(np.isin(ids, origin.ids)):
+    for row in np.flatnonzero(np.isin(ids, origin.ids)).tolist():
         quarks = _decayed(row, ids, first, last)
         if quarks is not None:
-            found.append(angles[:, [row, *quarks]].T.ravel())
+            found.append(angles[:, np.array([row, *quarks])].T.ravel())
     return np.array(found).reshape(len(found), -1)
 
 

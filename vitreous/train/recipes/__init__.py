@@ -6,6 +6,7 @@ A recipe takes the kind of model and gives an `Experiment`; `RECIPES` finds it b
 from collections.abc import Callable
 
 from vitreous.train.recipes.digits import digits
+from vitreous.train.recipes.jets import jets
 from vitreous.train.recipes.mnist import mnist, mnist_cpu
 from vitreous.train.recipes.powder import powder_best, powder_cnn, powder_index, powder_vit
 from vitreous.train.recipes.translate import translate_en_de
@@ -16,6 +17,7 @@ RECIPES: dict[str, Callable[..., Experiment]] = {
     "digits": digits,
     "mnist": mnist,
     "mnist-cpu": mnist_cpu,
+    "jets": jets,
     "powder-vit": powder_vit,
     "powder-cnn": powder_cnn,
     "powder-best": powder_best,

@@ -1,0 +1,143 @@
+"""Jets (S2.10): which particle a jet came from, and what the model looks at in it."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vitreous.gallery.entry import Entry
+
+if TYPE_CHECKING:
+    from vitreous.train.answers import Answers
+    from vitreous.train.predictor import Predictor
+
+_SIGNAL = "top"
+_EFFICIENCY = 0.5
+
+
+def separation(out: NDArray[Any], y: NDArray[Any], signal: int) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Shares of the signal and of all else that pass each cut on the signal's probability, both rising from 0 to 1.
+
+    Args:
+        out: logits `(n, classes)`.
+        y: class numbers `(n,)`.
+    """
+    from sklearn.metrics import roc_curve  # type: ignore[import-untyped]
+
+    odds = out - out.max(1, keepdims=True)
+    score = odds[:, signal] - np.log(np.exp(odds).sum(1))
+    background, efficiency, _ = roc_curve(y == signal, score)
+    return efficiency, background
+
+
+def area(efficiency: NDArray[Any], background: NDArray[Any]) -> float:
+    """Under the curve of efficiency against background: 1 is perfect, 0.5 is chance."""
+    return float(np.trapezoid(efficiency, background))
+
+
+def rejection(efficiency: NDArray[Any], background: NDArray[Any], at: float = _EFFICIENCY) -> float:
+    """1 / the share of the background that passes where this share of the signal does; infinite where none passes."""
+    passed = float(background[np.searchsorted(efficiency, at)])
+    return 1 / passed if passed else float("inf")
+
+
+def scores(answers: "Answers", classes: tuple[str, ...]) -> dict[str, float]:
+    """Area and rejection at half the signal, of tops against all else."""
+    curve = separation(answers.out, answers.y, classes.index(_SIGNAL))
+    return {f"AUC of {_SIGNAL}": area(*curve), f"1/ε_B at ε_S = {_EFFICIENCY:g}": rejection(*curve)}
+
+
+def draw(run: Path) -> list[Path]:
+    """`jets.png`: a jet of each origin, particle by particle; `origins.png`: how well they are told apart."""
+    from vitreous.train.answers import read_answers
+    from vitreous.train.predictor import load
+
+    predictor, answers = load(run), read_answers(run)
+    assert answers is not None
+    return [
+        _draw_jets(run / "jets.png", predictor, answers),
+        _draw_origins(run / "origins.png", predictor.classes, answers),
+    ]
+
+
+def _draw_jets(path: Path, predictor: "Predictor", answers: "Answers") -> Path:
+    """Particles in the plane of angles: their area the transverse momentum, their colour the attention they get."""
+    from vitreous.insight.style import figure, save
+
+    truth = answers.y[answers.shown]
+    rows = [row for k in range(len(predictor.classes)) for row in reversed(np.flatnonzero(truth == k)[-1:])]
+    probability = predictor(answers.samples[rows]).probabilities
+    assert probability is not None
+    shares = _attention(predictor, answers.samples[rows])
+    with figure(2.7 * len(rows) + 0.8, 3.1) as drawing:
+        panels = np.atleast_1d(drawing.subplots(1, len(rows), sharex=True, sharey=True))
+        for i, (axes, row) in enumerate(zip(panels, rows, strict=True)):
+            x = answers.samples[row]
+            there = (x != 0).any(0)
+            eta, phi, log_pt = (x[k, there] for k in (0, 9, 10))
+            eta, colour = 0.4 * eta, x[7, there] if shares is None else shares[i, there]
+            shown = axes.scatter(
+                eta, phi, np.exp(log_pt), c=colour, cmap="coolwarm" if shares is None else "viridis", alpha=0.7, lw=0
+            )
+            name = predictor.classes[truth[row]]
+            title = f"{name}: {there.sum()} particles, {_mass(x[8:, there]):.0f} GeV\np({name}) = "
+            axes.set_title(f"{title}{probability[i, truth[row]]:.2f}", loc="left", fontsize=8)
+            axes.set(xlabel="Δη", xlim=(-0.9, 0.9), ylim=(-0.9, 0.9), aspect="equal")
+        panels[0].set_ylabel("Δφ")
+        drawing.colorbar(
+            shown, ax=panels, label="charge" if shares is None else "attention of the last layer (1: as to all alike)"
+        )
+        save(drawing, path)
+    return path
+
+
+def _mass(coords: NDArray[Any]) -> float:
+    """Of particles together, in GeV, from their rapidities, azimuths, ln p_T and ln E `(4, n)`."""
+    y, phi, log_pt, log_e = coords.astype(np.float64)
+    pt, e = np.exp(log_pt), np.exp(log_e)
+    total = e.sum(), (pt * np.cos(phi)).sum(), (pt * np.sin(phi)).sum(), (e * np.tanh(y)).sum()
+    return float(np.sqrt(max(0.0, total[0] ** 2 - total[1] ** 2 - total[2] ** 2 - total[3] ** 2)))
+
+
+def _attention(predictor: "Predictor", samples: NDArray[Any]) -> NDArray[Any] | None:
+    """The class token's attention in the last layer to each particle `(n, particles)`, their mean 1; None without it."""
+    import torch
+
+    from vitreous.nn.record import record
+    from vitreous.nn.vit import ViT
+
+    model = predictor.model
+    if not isinstance(model, ViT) or model.config.attention == "none" or model.config.pool != "cls":
+        return None
+    with torch.no_grad(), record(model, layers=[-1], reduce=lambda weights: weights[:, :, 0].mean(1)) as seen:
+        model(predictor.scaling(torch.from_numpy(samples)))
+    shares = seen.attention[len(model.blocks) - 1][:, model.config.prefix :].numpy()
+    return np.asarray(shares / shares.sum(1, keepdims=True) * (samples != 0).any(1).sum(1, keepdims=True))
+
+
+def _draw_origins(path: Path, classes: tuple[str, ...], answers: "Answers") -> Path:
+    from vitreous.insight.behaviour import confusion, draw_confusion
+    from vitreous.insight.style import figure, save
+
+    with figure(8, 3.6) as drawing:
+        left, right = drawing.subplots(1, 2)
+        draw_confusion(left, confusion(answers.out.argmax(1), answers.y, len(classes)), list(classes))
+        for k, name in enumerate(classes):
+            if not 0 < (answers.y == k).sum() < len(answers.y):
+                continue
+            efficiency, background = separation(answers.out, answers.y, k)
+            seen = (background > 0) & (efficiency > 0)
+            label = f"{name}: area {area(efficiency, background):.3f}"
+            right.plot(efficiency[seen], 1 / background[seen], lw=1.2, label=label)
+        right.axvline(_EFFICIENCY, color="0.6", lw=0.8, ls=":")
+        right.set(xlabel="share of the jets that pass", ylabel="1 / share of all others that pass", yscale="log")
+        right.yaxis.set_major_formatter("{x:g}")
+        right.legend(frameon=False, fontsize=7)
+        save(drawing, path)
+    return path
+
+
+ENTRY = Entry(
+    "jets", "Jets at a collider", "quark, gluon, W or top?", ("vit", "plain", "deep-sets"), draw, needs="jets"
+)
