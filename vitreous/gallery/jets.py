@@ -101,7 +101,7 @@ def _mass(coords: NDArray[Any]) -> float:
 
 
 def _attention(predictor: "Predictor", samples: NDArray[Any]) -> NDArray[Any] | None:
-    """The class token's attention in the last layer to each particle `(n, particles)`, their mean 1; None without it."""
+    """The class token's attention in the last layer to each particle `(n, particles)`, 1 on average, or None."""
     import torch
 
     from vitreous.nn.record import record
