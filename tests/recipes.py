@@ -12,6 +12,7 @@ from vitreous.errors import InputError
 from vitreous.gallery import ENTRIES
 from vitreous.nn import CNNConfig
 from vitreous.sim.lists import list_source
+from vitreous.sim.shower_source import shower_source
 from vitreous.sim.source import powder_source
 from vitreous.train import RECIPES, Experiment
 
@@ -32,6 +33,8 @@ def two_steps(name: str, choice: dict[str, str], monkeypatch: pytest.MonkeyPatch
         "vitreous.train.recipes.powder.powder_source", partial(powder_source, train=24, validation=100, test=100)
     )
     monkeypatch.setattr("vitreous.train.recipes.powder.list_source", partial(list_source, 200, 100, 100))
+    small = partial(shower_source, train=20, validation=60, test=60)
+    monkeypatch.setattr("vitreous.train.recipes.showers.shower_source", small)
     monkeypatch.setattr("vitreous.sim.jet_source.made_jets", lambda *_: toy_jets())
     try:
         made = RECIPES[name](**choice)

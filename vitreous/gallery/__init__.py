@@ -3,9 +3,9 @@
 Nothing here has a model of its own: entries differ in their simulator, their tokenizer and their settings.
 """
 
-from vitreous.gallery import jets
+from vitreous.gallery import jets, showers
 from vitreous.gallery.entry import Entry as Entry
 
-_LISTED: tuple[Entry, ...] = (jets.ENTRY,)
+_LISTED: tuple[Entry, ...] = (showers.ENTRY, jets.ENTRY)
 ENTRIES = {entry.recipe: entry for entry in _LISTED}
 """Entries by the name of their recipe, in the order in which they are listed."""

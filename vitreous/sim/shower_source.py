@@ -1,7 +1,10 @@
 """Showers as sets of stations or as maps on the hexagonal grid (S2.8): what a network is given and asked."""
 
+from typing import Any
+
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from vitreous.data.source import Axis, Source, Target
@@ -61,15 +64,18 @@ _MADE = {"set": as_set, "grid": as_grid}
 
 
 def shower_source(
-    layout: str = "set", array: Array | None = None, train: int = 1000, validation: int = 1000, test: int = 4000
+    layout: str = "set", array: Array | None = None, train: int = 200, validation: int = 600, test: int = 1200
 ) -> Source:
-    """New showers at every step of a training, and fixed ones to validate and to test on, whatever the layout."""
+    """New showers at every step of a training, and fixed ones to validate and to test on, whatever the layout.
+
+    What is fixed is kept in half precision, which is finer than any station.
+    """
     check_choice("layout", layout, LAYOUTS)
     array = array or Array()
     with torch.random.fork_rng():
         torch.manual_seed(20248)
         parts = [showers(n, array, layout) for n in _portions(train + validation + test)]
-    x, y = (torch.cat(each).numpy() for each in zip(*parts, strict=True))
+    x, y = (torch.cat(each) for each in zip(*parts, strict=True))
     ends = np.cumsum([0, train, validation, test])
     rows = {name: np.arange(a, b) for name, a, b in zip(("train", "validation", "test"), ends, ends[1:], strict=False)}
     names = (*_SHOWN, *COORDINATES) if layout == "set" else (*_SHOWN, *COORDINATES[2:])
@@ -78,14 +84,14 @@ def shower_source(
     def fresh(count: int, device: torch.device) -> tuple[Tensor, Tensor]:
         return showers(count, array, layout, device)
 
-    return Source(f"showers, {layout}", x, y, axes, names, (), TARGETS, rows, fresh=fresh)
+    return Source(f"showers, {layout}", x.half().numpy(), y.numpy(), axes, names, (), TARGETS, rows, fresh=fresh)
 
 
 def _portions(count: int, most: int = 500) -> list[int]:
     return [most] * (count // most) + [count % most] * bool(count % most)
 
 
-def merit(estimate: np.ndarray, truth: np.ndarray) -> float:
+def merit(estimate: NDArray[Any], truth: NDArray[Any]) -> float:
     """Of an estimate of ln A, how far protons and iron are apart: |μ₁ − μ₂| / √(σ₁² + σ₂²)."""
     light, heavy = (estimate[np.isclose(truth, np.log(a), atol=1e-3)] for a in (1, 56))
     return float(abs(light.mean() - heavy.mean()) / np.sqrt(light.var() + heavy.var()))

@@ -1,9 +1,9 @@
 """Showers of cosmic rays on a hexagonal grid of water tanks (S2.8), in batches, on any device.
 
-A parametrised simulation, not one of particles: it has what tells light from heavy nuclei at the ground and what blurs it.
-A nucleus of A nucleons and energy E is A showers of energy E / A (superposition), so it reaches its maximum higher up and
-makes more muons, N ~ A^(1 - β) E^β, with smaller fluctuations. Electrons and photons die out beyond the maximum, muons do
-not; they come early and one by one, electrons and photons late and many at a time.
+A parametrised simulation, not one of particles: it has what tells light nuclei from heavy ones at the ground, and what
+blurs it. A nucleus of A nucleons and energy E is A showers of energy E / A (superposition): it reaches its maximum
+higher up and makes more muons, N ~ A^(1 - β) E^β, with smaller fluctuations. Electrons and photons die out beyond the
+maximum, muons do not; muons come early and one by one, electrons and photons late and many at a time.
 """
 
 import math
@@ -151,7 +151,7 @@ def signals(primaries: Primaries, distance: Tensor) -> tuple[Tensor, Tensor]:
     past = (slant - primaries.depth)[:, None]  # g/cm² from the maximum to the ground
     r = distance.clamp(min=100) / 1000
     age = torch.exp(-past.clamp(min=-200) / 260) * (1 + (past + 200).clamp(min=0) / 260)
-    electrons = 30 * (primaries.energy / 10)[:, None] * age * r**-2.3 * ((r + 0.7) / 1.7) ** -2.3
+    electrons = 20 * (primaries.energy / 10)[:, None] * age * r**-2.3 * ((r + 0.7) / 1.7) ** -2.3
     worn = torch.exp(-(slant - _GROUND) / 1300)[:, None]
     muons = 15 * primaries.muons[:, None] * worn * r**-0.75 * ((r + 0.32) / 1.32) ** -2.5
     return electrons, muons
@@ -174,10 +174,9 @@ def observe(primaries: Primaries, array: Array) -> Seen:
     distance, ahead = footprint(primaries, array)
     electrons, muons = signals(primaries, distance)
     delay, muon_time, electron_time = front(primaries, distance)
-    time = (torch.arange(SAMPLES, device=distance.device) + 0.5) * STEP  # ns after a trace begins
-    early = torch.poisson(muons[..., None] * _arrivals(time, muon_time, 0.7))
-    late = torch.poisson(electrons[..., None] / _GRAIN * _arrivals(time, electron_time, 0.8)) * _GRAIN
-    pulse = torch.exp(-torch.arange(math.ceil(6 * _PULSE / STEP), device=time.device) * (STEP / _PULSE))
+    early = torch.poisson(muons[..., None] * _arrivals(muon_time, 0.7))
+    late = torch.poisson(electrons[..., None] / _GRAIN * _arrivals(electron_time, 0.8)) * _GRAIN
+    pulse = torch.exp(-torch.arange(math.ceil(6 * _PULSE / STEP), device=distance.device) * (STEP / _PULSE))
     light = F.pad((early + late).flatten(0, 1)[:, None], (len(pulse) - 1, 0))
     traces = F.conv1d(light, (pulse / pulse.sum()).flip(0)[None, None])[:, 0].view_as(early)
     traces = traces + array.noise * torch.randn_like(traces)
@@ -187,9 +186,9 @@ def observe(primaries: Primaries, array: Array) -> Seen:
     return Seen(traces * read[..., None], start * read, read)
 
 
-def _arrivals(time: Tensor, mean: Tensor, width: float) -> Tensor:
-    """Shares of the particles in each sample: log-normal about the mean arrival `(B, stations)`."""
+def _arrivals(mean: Tensor, width: float) -> Tensor:
+    """Shares of the particles in each sample `(B, stations, SAMPLES)`: log-normal about the mean arrival, in ns."""
+    edges = torch.arange(SAMPLES + 1, device=mean.device) * STEP
     middle = torch.log(mean)[..., None] - width**2 / 2
-    end = torch.special.ndtr((torch.log(time + STEP / 2) - middle) / width)
-    first = torch.special.ndtr((torch.log((time - STEP / 2).clamp(min=1e-3)) - middle) / width)
-    return end - first
+    before: Tensor = torch.special.ndtr((edges.clamp(min=1e-3).log() - middle) / width)
+    return before.diff(dim=-1)

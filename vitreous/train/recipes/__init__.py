@@ -9,6 +9,7 @@ from vitreous.train.recipes.digits import digits
 from vitreous.train.recipes.jets import jets
 from vitreous.train.recipes.mnist import mnist, mnist_cpu
 from vitreous.train.recipes.powder import powder_best, powder_cnn, powder_index, powder_vit
+from vitreous.train.recipes.showers import showers
 from vitreous.train.recipes.translate import translate_en_de
 from vitreous.train.run import Experiment
 from vitreous.train.translate import TextExperiment
@@ -18,6 +19,7 @@ RECIPES: dict[str, Callable[..., Experiment]] = {
     "mnist": mnist,
     "mnist-cpu": mnist_cpu,
     "jets": jets,
+    "showers": showers,
     "powder-vit": powder_vit,
     "powder-cnn": powder_cnn,
     "powder-best": powder_best,
