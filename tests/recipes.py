@@ -3,6 +3,7 @@
 import inspect
 from dataclasses import replace
 from functools import partial
+from importlib import import_module
 
 import numpy as np
 import pytest
@@ -34,7 +35,7 @@ def two_steps(name: str, choice: dict[str, str], monkeypatch: pytest.MonkeyPatch
     )
     monkeypatch.setattr("vitreous.train.recipes.powder.list_source", partial(list_source, 200, 100, 100))
     small = partial(shower_source, train=20, validation=60, test=60)
-    monkeypatch.setattr("vitreous.train.recipes.showers.shower_source", small)
+    monkeypatch.setattr(import_module("vitreous.train.recipes.showers"), "shower_source", small)
     monkeypatch.setattr("vitreous.sim.jet_source.made_jets", lambda *_: toy_jets())
     try:
         made = RECIPES[name](**choice)
