@@ -68,7 +68,9 @@ def _draw_shower(path: Path, predictor: "Predictor", answers: "Answers") -> Path
         time = (np.arange(SAMPLES) + 0.5) * STEP / 1000
         for column in order:
             right.step(time, np.expm1(2 * traces[:, column]) / 10, lw=0.8, where="mid")
-        right.set(xlabel="time (µs)", ylabel="signal of a sample (VEM)", xlim=(0, 4))
+        right.set(xlabel="time (µs)", ylabel="signal of a sample (VEM)", xlim=(0, 3), yscale="log")
+        right.set_ylim(bottom=0.05)
+        right.yaxis.set_major_formatter("{x:g}")
         told = f"answer: ln A = {value[0, 0]:.2f} (true {mass:.2f}), X_max = {value[0, 1]:.0f} g/cm²"
         right.set_title(told, loc="left", fontsize=8)
         save(drawing, path)
