@@ -1,0 +1,50 @@
+"""The figures of chirps are drawn after any training, for a transformer and for its rival."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from PIL import Image
+
+from tests.recipes import narrow, two_steps
+from vitreous.gallery import ENTRIES, chirps
+from vitreous.sim.chirps import Chirps, random_events, signals
+from vitreous.sim.templates import Bank, compared
+from vitreous.train import load, train
+
+
+@pytest.mark.parametrize("model", ENTRIES["chirps"].models)
+def test_two_figures_are_drawn(model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chirps, "_SEGMENTS", {"cpu": (100, 10)})
+    train(narrow(two_steps("chirps", {"model": model}, monkeypatch)), tmp_path, device="cpu", bar=False)
+    before = torch.get_rng_state()
+    drawn = ENTRIES["chirps"].draw(tmp_path)
+    assert torch.equal(torch.get_rng_state(), before)
+    assert [path.name for path in drawn] == ["chirp.png", "efficiency.png"]
+    for path in drawn:
+        with Image.open(path) as picture:
+            assert min(picture.size) > 500
+
+
+def test_a_run_is_a_detector_that_gives_the_odds_of_its_answers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    train(narrow(two_steps("chirps", {}, monkeypatch)), tmp_path, device="cpu", bar=False)
+    predictor = load(tmp_path)
+    segments = torch.randn(5, Chirps().points)
+    odds = chirps.network(predictor)(segments)
+    shares = predictor(segments.unsqueeze(1).numpy()).probabilities
+    assert shares is not None
+    torch.testing.assert_close(odds.sigmoid(), torch.from_numpy(shares[:, 1]).float(), atol=1e-5, rtol=1e-5)
+
+
+def test_detectors_are_compared_on_the_same_segments() -> None:
+    short = Chirps(seconds=0.25, chirp_mass=(15.0, 30.0), lasting=0.17, coalescence=(0.18, 0.24))
+    bank = Bank(short, 8)
+    torch.manual_seed(0)
+    detectors = {"one": bank.loudest, "same": lambda segments: 2 * bank.loudest(segments) + 1}
+    found = compared(detectors, short, (3.0, 12.0), 400, 50, (0.01, 0.1))
+    assert found["one"] == found["same"]
+    assert found["one"][0.01][0] <= found["one"][0.1][0]
+    assert found["one"][0.01][1] == 1
+    assert signals(short, random_events(short, 2)).shape == (2, short.points)
