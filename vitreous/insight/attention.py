@@ -17,7 +17,7 @@ from torch import Tensor
 from vitreous.errors import InputError
 from vitreous.insight.overlay import axis_label, draw_image, draw_rows
 from vitreous.insight.style import figure
-from vitreous.insight.units import array, model_input, on_grid
+from vitreous.insight.units import array, coordinates, model_input, on_grid
 from vitreous.nn.record import Record, chosen_layers, record
 from vitreous.nn.vit import ViT
 from vitreous.train.predictor import Predictor
@@ -206,7 +206,7 @@ def _coordinates(predictor: Predictor, coords: Tensor) -> dict[str, Tensor]:
     if not coords.shape[-1]:
         return {}
     if c.tokens not in ("patch", "peaks"):
-        return {predictor.channels[0]: coords}
+        return {", ".join(coordinates(predictor)): coords}
     places = on_grid(c, coords)
     units = {axis.unit for axis in axes}
     steps = coords.new_tensor([axis.spacing for axis in axes])

@@ -25,7 +25,8 @@ class ViTConfig(Settings):
     """
 
     input: tuple[int, ...]
-    """Channels, then samples along each axis; for sets and lists: features, then the largest number of elements."""
+    """Channels, then samples along each axis; for sets and lists: features, then the largest number of elements. The
+    features of packed sets are counted with their coordinates."""
     patch: tuple[int, ...] = ()
     """Samples of a patch along each axis; one number serves all axes. Not used for sets."""
     out: int = 0
@@ -42,7 +43,8 @@ class ViTConfig(Settings):
     """Widths of the head's hidden layers; none makes it linear."""
 
     tokens: str = "patch"
-    """Where tokens come from: patch | set | peaks: the maxima of a one-channel spectrum | lines: a list of such."""
+    """Where tokens come from: patch | set | packed: a set in one array, whose last rows are coordinates and where an
+    element of zeros is missing | peaks: the maxima of a one-channel spectrum | lines: a list of such."""
     peaks: int = 0
     """With tokens = peaks: the largest number of them."""
     axes: int = 0
@@ -127,7 +129,8 @@ class ViTConfig(Settings):
         if self.tokens != "peaks" and self.peaks:
             raise InputError(f"peaks: found {self.peaks}, but tokens = {self.tokens!r} has none")
         checks = {
-            "set": self._check_set, "patch": self._check_patches, "peaks": self._check_peaks, "lines": self._check_lines
+            "patch": self._check_patches, "set": self._check_set, "packed": self._check_packed,
+            "peaks": self._check_peaks, "lines": self._check_lines,
         }  # fmt: skip
         checks[self.tokens]()
         self._check_attention()
@@ -228,6 +231,11 @@ class ViTConfig(Settings):
             raise InputError(f"axes: position {self.position!r} needs the number of coordinates, or position='none'")
         self._check_unordered()
         self._check_scales(self.axes)
+
+    def _check_packed(self) -> None:
+        self._check_set()
+        if self.axes >= self.input[0]:
+            raise InputError(f"axes: {self.axes} coordinates leave no features in the rows of input {self.input}")
 
     def _spread(self, name: str, rank: int) -> None:
         """One number stands for every axis; otherwise there is one for each."""

@@ -9,6 +9,7 @@ from vitreous.errors import InputError
 from vitreous.nn.attention import Attention
 from vitreous.nn.block import MLP, Block
 from vitreous.nn.config import ViTConfig
+from vitreous.nn.elements import PackedTokenizer
 from vitreous.nn.fewer import Fewer, Reducer
 from vitreous.nn.hashed import Hashed
 from vitreous.nn.head import POOLS, AttentionPool
@@ -68,7 +69,8 @@ class ViT(Recordable):
         """`(B, channels, *grid) -> (B, out)`.
 
         Args:
-            x: the batch; for sets `(B, features, N)` with N up to the maximum.
+            x: the batch; for sets `(B, features, N)`, for packed ones `(B, features + axes, N)`, with N up to the
+                maximum.
             mask: True where there is data: samples of a grid `(B, *grid)`, or elements of a set `(B, N)`.
             coords: for sets, `(B, N, axes)` in the units of the config's `spacing`.
             pairwise: added to the attention logits between tokens (S2.10): `(B or 1, heads or 1, N, N)`.
@@ -213,6 +215,8 @@ def _tokenizer(c: ViTConfig) -> Tokenizer:
         return PeakTokenizer(c.input[1], c.peaks, c.dim, c.embed_norm, *place, c.eps)
     if c.tokens == "lines":
         return LineTokenizer(c.input[0], c.input[1], c.dim, c.embed_norm, c.eps)
+    if c.tokens == "packed":
+        return PackedTokenizer(c.input[0], c.input[1], c.axes, c.dim, c.embed_norm, c.eps)
     if c.tokens == "set":
         return SetTokenizer(c.input[0], c.input[1], c.axes, c.dim, c.embed_norm, c.eps)
     return PatchTokenizer(
