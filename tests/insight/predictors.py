@@ -31,6 +31,7 @@ KINDS: dict[str, tuple[Config, Task]] = {
     "lines": (ViTConfig(input=(2, 9), tokens="lines", position="none", **SMALL), QUANTITIES),
     "set": (ViTConfig(input=(3, 6), tokens="set", position="none", **SMALL), CLASSES),
     "packed": (ViTConfig(input=(5, 6), tokens="packed", axes=2, **SMALL), CLASSES),
+    "jet": (ViTConfig(input=(6, 6), tokens="packed", axes=4, bias="lorentz", **SMALL), CLASSES),
     "cnn spectrum": (CNNConfig(input=(1, 47), widths=(4, 8)), QUANTITIES),
     "cnn picture": (CNNConfig(input=(1, 12, 8), widths=(4, 8)), CLASSES),
 }
@@ -67,6 +68,6 @@ def sample(kind: str, seed: int = 0) -> NDArray[np.float32]:
     found = rng.normal(size=config.input).astype(np.float32)
     if kind == "lines":
         found[0] = [0.3, 0.5, 0.6, 0.8, 1.0, 1.1, 0, 0, 0]
-    if kind == "packed":
+    if kind in ("packed", "jet"):
         found[:, 4:] = 0
     return found

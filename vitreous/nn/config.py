@@ -5,12 +5,13 @@ from dataclasses import dataclass
 from vitreous.errors import InputError, check_choice
 from vitreous.nn.block import NORMS
 from vitreous.nn.head import POOLS
+from vitreous.nn.pairs import PAIRS
 from vitreous.nn.position import POSITIONS
-from vitreous.nn.relative import BIASES
 from vitreous.nn.score import SCORES
 from vitreous.nn.tokens import TOKENIZERS, token_grid
 from vitreous.settings import Settings
 
+BIASES = ("none", "relative", *PAIRS)
 ATTENTIONS = ("full", "window", "strided", "lsh", "latent")
 
 
@@ -67,7 +68,10 @@ class ViTConfig(Settings):
     position: str = "learned"
     """learned (S0.4) | sinusoidal (S1.3) | none."""
     bias: str = "none"
-    """none | relative: a trainable bias per displacement and head on the attention logits (S4.1)."""
+    """What is added to the attention logits: none | relative: for patches, a trainable number per displacement, layer
+    and head (S4.1). For sets, learned from the coordinates of pairs, once for all layers (S2.10): offset: from their
+    differences and distance, in steps of `spacing` | lorentz: from ln ΔR, ln k_T, ln z and ln m² of particles, whose
+    coordinates are rapidity, azimuth, ln p_T and ln E."""
     score: str = "scaled_dot"
     """scaled_dot | dot | cosine | general | additive | location (S2.2)."""
     attention: str = "full"
@@ -134,6 +138,7 @@ class ViTConfig(Settings):
         }  # fmt: skip
         checks[self.tokens]()
         self._check_attention()
+        self._check_pairs()
 
     def _check_attention(self) -> None:
         owner = {"window": "window", "hashes": "lsh", "latents": "latent"}
@@ -159,6 +164,19 @@ class ViTConfig(Settings):
         shape = token_grid(self.grid, self.patch, self.stride)
         if any(w >= n for w, n in zip(self.window, shape, strict=True)):
             raise InputError(f"window: {self.window} reaches past the {shape} tokens; use attention = 'full'")
+
+    def _check_pairs(self) -> None:
+        if self.bias not in PAIRS:
+            return
+        if self.tokens not in ("set", "packed"):
+            raise InputError(f"bias: {self.bias!r} looks at pairs of a set's elements; found tokens = {self.tokens!r}")
+        if self.attention != "full":
+            raise InputError(f"bias: {self.bias!r} needs attention = 'full', which looks at all pairs")
+        names = PAIRS[self.bias].coordinates
+        if names and self.axes != len(names):
+            raise InputError(f"axes: found {self.axes}, but bias = {self.bias!r} needs {', '.join(names)}")
+        if not self.axes:
+            raise InputError(f"axes: bias {self.bias!r} needs the number of coordinates")
 
     def check_fewer(self, name: str) -> None:
         """Raise `InputError`, in the name of an argument, unless tokens may be merged and dropped."""
@@ -215,7 +233,7 @@ class ViTConfig(Settings):
         self._check_unordered()
 
     def _check_unordered(self) -> None:
-        if self.bias != "none":
+        if self.bias == "relative":
             raise InputError("bias: 'relative' counts steps on a grid; give a set's biases to forward as pairwise=")
         for name, choice in (("pool", "flatten"), ("score", "location")):
             if getattr(self, name) == choice:
