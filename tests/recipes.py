@@ -11,6 +11,7 @@ from vitreous.errors import InputError
 from vitreous.gallery import ENTRIES
 from vitreous.nn import CNNConfig
 from vitreous.sim.chirps import chirps_source
+from vitreous.sim.curves import curves_source
 from vitreous.sim.lists import list_source
 from vitreous.sim.source import powder_source
 from vitreous.train import RECIPES, Experiment
@@ -32,7 +33,9 @@ def two_steps(name: str, choice: dict[str, str], monkeypatch: pytest.MonkeyPatch
         "vitreous.train.recipes.powder.powder_source", partial(powder_source, train=24, validation=100, test=100)
     )
     monkeypatch.setattr("vitreous.train.recipes.powder.list_source", partial(list_source, 200, 100, 100))
-    monkeypatch.setattr("vitreous.train.recipes.series.chirps_source", partial(chirps_source, None, 40, 80, 80))
+    few = {"train": 40, "validation": 80, "test": 80}
+    monkeypatch.setattr("vitreous.train.recipes.series.chirps_source", partial(chirps_source, **few))
+    monkeypatch.setattr("vitreous.train.recipes.series.curves_source", partial(curves_source, **few))
     try:
         made = RECIPES[name](**choice)
     except InputError as fault:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from vitreous.train.recipes.digits import digits
 from vitreous.train.recipes.mnist import mnist, mnist_cpu
 from vitreous.train.recipes.powder import powder_best, powder_cnn, powder_index, powder_vit
-from vitreous.train.recipes.series import chirps
+from vitreous.train.recipes.series import chirps, light_curves
 from vitreous.train.recipes.translate import translate_en_de
 from vitreous.train.run import Experiment
 from vitreous.train.translate import TextExperiment
@@ -22,6 +22,7 @@ RECIPES: dict[str, Callable[..., Experiment]] = {
     "powder-best": powder_best,
     "powder-index": powder_index,
     "chirps": chirps,
+    "light-curves": light_curves,
 }
 TEXTS: dict[str, Callable[..., TextExperiment]] = {"translate-en-de": translate_en_de}
 """Recipes of texts, likewise."""

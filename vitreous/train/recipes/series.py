@@ -1,8 +1,9 @@
-"""Chirps of compact binaries in the noise of an interferometer (S2.11)."""
+"""Series of the physics gallery (S2.11): chirps in the noise of an interferometer, light curves of supernovae."""
 
 from vitreous.errors import check_choice
 from vitreous.nn import CNNConfig, ViTConfig
 from vitreous.sim.chirps import chirps_source
+from vitreous.sim.curves import curves_source
 from vitreous.train.config import TrainConfig
 from vitreous.train.run import Experiment
 
@@ -27,3 +28,21 @@ def chirps(model: str = "vit") -> Experiment:
         TrainConfig(steps=8000, batch=512, lr=2e-3, optimiser="muon", ema=0.999, evaluate_every=500),
         scale="none",
     )
+
+
+def light_curves(model: str = "vit", system: str = "class") -> Experiment:
+    """Which kind of supernova is it, or how far? An observation is a token, and its time a coordinate.
+
+    `vitreous train light-curves --out RUN [--model deep-sets] [--system redshift]`. Not measured on a GPU yet.
+
+    `deep-sets` is the same network without attention: observations meet in the mean alone. The redshift comes with its
+    own uncertainty, and with intervals that the validation part calibrates.
+    """
+    check_choice("model", model, ("vit", "deep-sets"))
+    source = curves_source(system)
+    config = ViTConfig(
+        input=source.input, tokens="packed", axes=1, spacing=(1.0,), position="sinusoidal", dim=128, depth=4, heads=4,
+        head=(128,), pool="mean", cls=False, attention={"vit": "full", "deep-sets": "none"}[model],
+    )  # fmt: skip
+    settings = TrainConfig(steps=6000, batch=1024, lr=2e-3, optimiser="muon", ema=0.999, evaluate_every=500)
+    return Experiment(source, config, settings, scale="none", loss="gaussian" if system == "redshift" else "")
