@@ -5,14 +5,11 @@ from dataclasses import dataclass
 from vitreous.errors import InputError, check_choice
 from vitreous.nn.block import NORMS
 from vitreous.nn.head import POOLS
-from vitreous.nn.pairs import PAIRS
+from vitreous.nn.mixing import ATTENTIONS, BIASES, check_alone, check_pairs
 from vitreous.nn.position import POSITIONS
 from vitreous.nn.score import SCORES
 from vitreous.nn.tokens import TOKENIZERS, token_grid
 from vitreous.settings import Settings
-
-BIASES = ("none", "relative", *PAIRS)
-ATTENTIONS = ("full", "window", "strided", "lsh", "latent")
 
 
 @dataclass(frozen=True)
@@ -76,7 +73,8 @@ class ViTConfig(Settings):
     """scaled_dot | dot | cosine | general | additive | location (S2.2)."""
     attention: str = "full"
     """Which tokens a token sees (S2.7): full: all | window: near ones | strided: a row or a column | lsh: those that
-    hash alike | latent: all, through a few learned latents. The last four are for long inputs."""
+    hash alike | latent: all, through a few learned latents, these four for long inputs | none: itself alone, which
+    with pool = mean makes Deep Sets (Zaheer et al. 2017)."""
     window: tuple[int, ...] = ()
     """With attention = window: how many tokens away a token sees, along each axis; one number serves all axes."""
     hashes: int = 0
@@ -138,7 +136,7 @@ class ViTConfig(Settings):
         }  # fmt: skip
         checks[self.tokens]()
         self._check_attention()
-        self._check_pairs()
+        check_pairs(self)
 
     def _check_attention(self) -> None:
         owner = {"window": "window", "hashes": "lsh", "latents": "latent"}
@@ -146,6 +144,9 @@ class ViTConfig(Settings):
             if getattr(self, name) and self.attention != kind:
                 raise InputError(f"{name}: found {getattr(self, name)}, but attention = {self.attention!r} has none")
         if self.attention == "full":
+            return
+        if self.attention == "none":
+            check_alone(self)
             return
         if not SCORES[self.score].dot:
             raise InputError(f"score: {self.score!r} needs attention = 'full'; {self.attention!r} takes dot products")
@@ -164,19 +165,6 @@ class ViTConfig(Settings):
         shape = token_grid(self.grid, self.patch, self.stride)
         if any(w >= n for w, n in zip(self.window, shape, strict=True)):
             raise InputError(f"window: {self.window} reaches past the {shape} tokens; use attention = 'full'")
-
-    def _check_pairs(self) -> None:
-        if self.bias not in PAIRS:
-            return
-        if self.tokens not in ("set", "packed"):
-            raise InputError(f"bias: {self.bias!r} looks at pairs of a set's elements; found tokens = {self.tokens!r}")
-        if self.attention != "full":
-            raise InputError(f"bias: {self.bias!r} needs attention = 'full', which looks at all pairs")
-        names = PAIRS[self.bias].coordinates
-        if names and self.axes != len(names):
-            raise InputError(f"axes: found {self.axes}, but bias = {self.bias!r} needs {', '.join(names)}")
-        if not self.axes:
-            raise InputError(f"axes: bias {self.bias!r} needs the number of coordinates")
 
     def check_fewer(self, name: str) -> None:
         """Raise `InputError`, in the name of an argument, unless tokens may be merged and dropped."""

@@ -257,7 +257,9 @@ def _relative_bias(c: ViTConfig, tokenizer: Tokenizer) -> RelativeBias | None:
     return RelativeBias(tokenizer.index, tokenizer.shape, c.depth, c.heads, c.prefix, all=c.attention == "full")
 
 
-def _attention(c: ViTConfig, layer: int, tokenizer: Tokenizer) -> Attention:
+def _attention(c: ViTConfig, layer: int, tokenizer: Tokenizer) -> Attention | None:
+    if c.attention == "none":
+        return None
     keys = c.prefix + tokenizer.most
     common = c.dim, c.heads, c.score, keys, c.qk_norm, c.attention_dropout, c.eps
     if c.attention == "full":
