@@ -3,14 +3,15 @@
     python -m benchmarks.light_curves --device cuda --out light_curves.json      # a GPU
     python -m benchmarks.light_curves --models trees --curves 10000              # the baseline alone, on a CPU
 
-All are scored on the same simulated curves. The trees learn from `--curves` of them, the networks from new ones at every
-step. Errors of the accuracy and the coverage are binomial.
+All are scored on the same simulated curves. The trees learn from `--curves` of them, the networks from new ones at
+every step. Errors of the accuracy and the coverage are binomial.
 """
 
 import json
 import tempfile
 import time
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
 
@@ -51,18 +52,14 @@ def features(x: NDArray[Any]) -> NDArray[np.float64]:
         half = there & (flux > peak / 2)
         before, after = (_furthest(half, sign * (days - when)) for sign in (-1, 1))
         detected = (there & (flux > 5 * error)).sum(1) / np.maximum(1, there.sum(1))
-        each = np.stack([_mean(flux, there & (days >= low) & (days < high)) for low, high in _pairs(ENDS)], axis=1)
+        each = np.stack([_mean(flux, there & (days >= low) & (days < high)) for low, high in pairwise(ENDS)], axis=1)
         some = there.any(1)
         own = np.column_stack([np.arcsinh(peak[:, 0]), when[:, 0], before, after, detected, there.sum(1)])
         found.append(np.where(some[:, None], own, np.nan))
         spans.append(np.column_stack([peak[:, 0], each]))
     bright = np.stack([np.arcsinh(each) for each in spans])  # (bands, n, 1 + spans)
-    colours = [blue - red for blue, red in _pairs(bright)]
+    colours = [blue - red for blue, red in pairwise(bright)]
     return np.column_stack([*found, *bright[:, :, 1:], *colours])
-
-
-def _pairs(values: Any) -> Any:
-    return zip(values[:-1], values[1:], strict=True)
 
 
 def _mean(values: NDArray[Any], chosen: NDArray[Any]) -> NDArray[Any]:
@@ -75,7 +72,7 @@ def _furthest(chosen: NDArray[Any], distance: NDArray[Any]) -> NDArray[Any]:
     return np.where(chosen, distance, 0.0).max(1)
 
 
-def trees(source: Source, system: str, curves: int, seed: int = 0) -> dict[str, float]:
+def trees(source: Source, system: str, curves: int, seed: int = 0, rounds: int = 300) -> dict[str, float]:
     """Scores of boosted trees on the source's test part; a redshift's interval is between two quantiles, calibrated."""
     from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 
@@ -85,7 +82,7 @@ def trees(source: Source, system: str, curves: int, seed: int = 0) -> dict[str, 
     x, y = (part.numpy() for part in source.fresh(curves, torch.device("cpu")))
     known = features(x)
     test, validation = source.parts["test"], source.parts["validation"]
-    common: dict[str, Any] = {"max_iter": 300, "learning_rate": 0.08, "random_state": seed}
+    common: dict[str, Any] = {"max_iter": rounds, "learning_rate": 0.08, "random_state": seed}
     if system == "class":
         forest = HistGradientBoostingClassifier(**common).fit(known, y)
         return {"accuracy": float((forest.predict(features(source.x[test])) == source.y[test]).mean())}

@@ -14,13 +14,13 @@ from vitreous.train import load, train
 
 
 @pytest.mark.parametrize("model", ENTRIES["chirps"].models)
-def test_two_figures_are_drawn(model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_figures_are_drawn(model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(chirps, "_SEGMENTS", {"cpu": (100, 10)})
     train(narrow(two_steps("chirps", {"model": model}, monkeypatch)), tmp_path, device="cpu", bar=False)
     before = torch.get_rng_state()
     drawn = ENTRIES["chirps"].draw(tmp_path)
     assert torch.equal(torch.get_rng_state(), before)
-    assert [path.name for path in drawn] == ["chirp.png", "efficiency.png"]
+    assert [path.name for path in drawn] == ["chirp.png", "efficiency.png", *["templates.png"] * (model == "vit")]
     for path in drawn:
         with Image.open(path) as picture:
             assert min(picture.size) > 500

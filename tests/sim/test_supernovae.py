@@ -104,7 +104,7 @@ def test_light_rises_lasts_and_falls() -> None:
     assert (curves[:, -1] < 0.02).all()
     top = days[curves.argmax(1)]
     assert (top > 0).all()
-    assert curves[2].gt(0.5).sum() > 2 * curves[0].gt(0.5).sum()  # a plateau of three months
+    assert curves[2].gt(0.5).sum() > 1.5 * curves[0].gt(0.5).sum()  # a plateau of three months
 
 
 def test_a_supernova_cools_and_so_reddens() -> None:

@@ -17,6 +17,7 @@ SNR = (3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0)
 _RATE = 0.01  # of false alarms, per segment
 _SEGMENTS = {"cpu": (1000, 100), "cuda": (20_000, 1000)}  # of noise, and of signals of each strength
 _BATCH = 256
+_FILTERS = 6
 _SHOWN = 12.0  # signal-to-noise ratio of the example
 
 
@@ -41,10 +42,14 @@ def chirps_of(predictor: "Predictor") -> "Chirps":
 
 
 def draw(run: Path) -> list[Path]:
-    """`chirp.png`: a chirp and what the model makes of it. `efficiency.png`: beside the matched filter."""
+    """`chirp.png`: a chirp and what the model makes of it. `efficiency.png`: beside the matched filter.
+
+    `templates.png`, of a transformer: what its patches look for.
+    """
     import torch
 
     from vitreous.insight.style import save
+    from vitreous.nn.vit import ViT
     from vitreous.train.device import pick_device
     from vitreous.train.predictor import load
 
@@ -52,6 +57,7 @@ def draw(run: Path) -> list[Path]:
     drawings = {"chirp.png": _example, "efficiency.png": _efficiency}
     with torch.random.fork_rng():
         predictor = load(run, device)
+        drawings |= {"templates.png": _templates} if isinstance(predictor.model, ViT) else {}
         for name, drawn in drawings.items():
             torch.manual_seed(1)
             save(drawn(predictor, torch.device(device)), run / name)
@@ -121,15 +127,49 @@ def _time_frequency(segment: "Tensor", rate: int) -> tuple[Any, Any, Any]:
 
 
 def _draw_attention(axes: Any, predictor: "Predictor", samples: "Tensor") -> None:
-    """How much of each patch reaches the answer, by way of all layers."""
-    from vitreous.insight.attention import rollout_map
+    """The attention on each patch, mean of all layers and heads."""
+    from vitreous.insight.attention import attention_maps, transformer
 
-    reached = rollout_map(predictor.model, samples)[0]  # type: ignore[arg-type]
-    tokenizer = predictor.model.tokenizer
-    centres = tokenizer.coords()[:, 0].cpu().numpy() * predictor.axes[0].spacing  # type: ignore[operator, union-attr]
-    axes.fill_between(centres, len(reached) * reached, color="C0", alpha=0.4, lw=0)
+    model = transformer(predictor)
+    looks = attention_maps(model, samples).mean((0, 1, 2))
+    centres = model.tokenizer.coords()[:, 0].cpu().numpy() * predictor.axes[0].spacing  # type: ignore[operator]
+    axes.fill_between(centres, len(looks) * looks / looks.sum(), color="C0", alpha=0.4, lw=0)
     axes.axhline(1, color="0.5", lw=0.7, ls=":")
     axes.set_ylabel("attention on patches\ncentred here (1: even)", fontsize=8)
+
+
+def _templates(predictor: "Predictor", device: "torch.device") -> Any:
+    """What the patches of a transformer learned to look for: the strongest filters of their projection.
+
+    They are its principal components; beside them the spectrum of all, and that of the chirps.
+    """
+    import numpy as np
+    import torch
+
+    from vitreous.insight.attention import transformer
+    from vitreous.insight.style import figure
+    from vitreous.sim.chirps import random_events, signals
+
+    chirps = chirps_of(predictor)
+    weights = transformer(predictor).tokenizer.project.weight.detach().float().cpu()  # (D, patch)
+    _, strengths, filters = torch.linalg.svd(weights.double(), full_matrices=False)
+    clock = 1000 * np.arange(weights.shape[1]) / chirps.rate
+    with figure(9, 3.6) as drawing:
+        left, right = drawing.subplots(1, 2)
+        for row, (strength, wave) in enumerate(zip(strengths[:_FILTERS], filters, strict=False)):
+            left.plot(clock, -row + 0.45 * wave / wave.abs().max(), lw=0.7, color="C0")
+            left.text(clock[-1], -row, f"  {100 * float(strength**2 / strengths.square().sum()):.0f} %", fontsize=7)
+        left.set(xlabel="time in the patch (ms)", yticks=[])
+        left.set_title("strongest filters of the patch projection, and their share", fontsize=9)
+        for name, rows in (
+            ("learned filters", weights),
+            ("whitened chirps", signals(chirps, random_events(chirps, 400))),
+        ):
+            power = torch.fft.rfft(rows).abs().square().mean(0)
+            right.plot(np.fft.rfftfreq(rows.shape[1], 1 / chirps.rate), power / power.max(), label=name)
+        right.set(xlim=(0, 512), xlabel="frequency (Hz)", ylabel="power (of the largest)")
+        right.legend(fontsize=7)
+    return drawing
 
 
 def _efficiency(predictor: "Predictor", device: "torch.device") -> Any:

@@ -45,10 +45,11 @@ def draw(run: Path) -> list[Path]:
 
 
 def _looks(predictor: "Predictor", x: "NDArray[Any]") -> "NDArray[np.float64] | None":
-    """How much of each observation reaches the answer, `(n, visits)`, 1 where all do alike; None without attention."""
-    import numpy as np
+    """The attention on each observation, `(n, visits)`, mean of all layers and heads: 1 where it is even on all.
 
-    from vitreous.insight.attention import rollout_map
+    None for a model that has none.
+    """
+    from vitreous.insight.attention import attention_maps
     from vitreous.insight.units import model_input
     from vitreous.nn.vit import ViT
 
@@ -56,60 +57,62 @@ def _looks(predictor: "Predictor", x: "NDArray[Any]") -> "NDArray[np.float64] | 
     if not isinstance(model, ViT) or model.config.attention != "full":
         return None
     there = (x != 0).any(1)
-    reached = rollout_map(model, model_input(predictor, x)) * there
-    relative: NDArray[np.float64] = reached * there.sum(1, keepdims=True) / reached.sum(1, keepdims=True)
+    maps = attention_maps(model, model_input(predictor, x)).mean((1, 2)) * there
+    relative: NDArray[np.float64] = maps * there.sum(1, keepdims=True) / maps.sum(1, keepdims=True)
     return relative
 
 
 def _examples(predictor: "Predictor", curves: "Curves") -> Any:
     """A curve of each kind in all bands, what the model says of it and where it looks."""
-    import numpy as np
+    from vitreous.insight.style import figure
+    from vitreous.sim.supernovae import CLASSES
+
+    samples = curves.x[: len(CLASSES)].numpy()  # kinds come in turn
+    said, looks = _words(predictor(samples, _coverage(predictor))), _looks(predictor, samples)
+    with figure(9, 7 if looks is not None else 5.5) as drawing:
+        whole = drawing.add_gridspec(2, 2)
+        for number, name in enumerate(CLASSES):
+            inner = whole[divmod(number, 2)].subgridspec(4, 1)
+            upper = lower = drawing.add_subplot(inner[:3] if looks is not None else inner[:])
+            _curve(upper, curves, number)
+            upper.set_title(f"{name}, z = {float(curves.redshift[number]):.2f}. The model: {said[number]}", fontsize=9)
+            upper.legend(fontsize=7, ncols=4)
+            if looks is not None:
+                lower = drawing.add_subplot(inner[3], sharex=upper)
+                _stems(lower, samples[number], looks[number])
+            lower.set_xlabel("days since the first detection")
+    return drawing
+
+
+def _curve(axes: Any, curves: "Curves", number: int) -> None:
+    """Observations of one supernova in all bands, and what it really did."""
     import torch
 
-    from vitreous.insight.style import figure
     from vitreous.sim.curves import unscaled
-    from vitreous.sim.supernovae import BANDS, CLASSES, Supernovae, flux
+    from vitreous.sim.supernovae import BANDS, Supernovae, flux
 
-    count = len(CLASSES)
-    rows = curves.x[:count].double()  # kinds come in turn
-    said = _words(predictor(rows.float().numpy(), _coverage(predictor)))
-    looks = _looks(predictor, rows.float().numpy())
-    with figure(9, 7) as drawing:
-        whole = drawing.add_gridspec(2, 2)
-        for number in range(count):
-            inner = whole[divmod(number, 2)].subgridspec(
-                2, 1, height_ratios=(3, 1) if looks is not None else (1, 0.001)
-            )
-            upper = drawing.add_subplot(inner[0])
-            x, own = rows[number], Supernovae(*(part[number : number + 1] for part in curves.supernovae))
-            there = (x != 0).any(0)
-            fine = torch.linspace(float(x[-1][there].min()), float(x[-1][there].max()), 300)[None]
-            for row, (band, wavelength) in enumerate(BANDS.items()):
-                chosen = there & (x[2 + row] > 0)
-                values, errors = unscaled(x[0][chosen]), unscaled(x[1][chosen])
-                upper.errorbar(x[-1][chosen], values, errors, fmt="o", ms=2.5, lw=0.8, color=_COLOURS[band], label=band)
-                truth = flux(
-                    own,
-                    curves.redshift[number : number + 1],
-                    fine - curves.rise[number],
-                    torch.full_like(fine, wavelength),
-                )
-                upper.plot(fine[0], truth[0], lw=0.7, alpha=0.6, color=_COLOURS[band])
-            upper.set_ylabel("flux (μJy)")
-            upper.set_title(
-                f"{CLASSES[number]}, z = {float(curves.redshift[number]):.2f}. The model: {said[number]}", fontsize=9
-            )
-            if number == 0:
-                upper.legend(fontsize=7, ncols=len(BANDS))
-            lowest = upper
-            if looks is not None:
-                lowest = drawing.add_subplot(inner[1], sharex=upper)
-                colours = [list(_COLOURS.values())[int(one)] for one in x[2 : 2 + len(BANDS)][:, there].argmax(0)]
-                lowest.vlines(x[-1][there], 0, looks[number][np.asarray(there)], colors=colours, lw=1.5)
-                lowest.axhline(1, color="0.6", lw=0.6, ls=":")
-                lowest.set_ylabel("attention", fontsize=8)
-            lowest.set_xlabel("days since the first detection")
-    return drawing
+    one = slice(number, number + 1)
+    x, own = curves.x[number].double(), Supernovae(*(part[one] for part in curves.supernovae))
+    x = x[:, (x != 0).any(0)]
+    fine = torch.linspace(float(x[-1].min()), float(x[-1].max()), 300)[None]
+    for row, (band, wavelength) in enumerate(BANDS.items()):
+        bright, error, *_, days = x[:, x[2 + row] > 0]
+        style = {"color": _COLOURS[band], "label": band}
+        axes.errorbar(days, unscaled(bright), unscaled(error), fmt="o", ms=2.5, lw=0.8, **style)
+        truth = flux(own, curves.redshift[one], fine - curves.rise[number], torch.full_like(fine, wavelength))
+        axes.plot(fine[0], truth[0], lw=0.7, alpha=0.6, color=_COLOURS[band])
+    axes.set_ylabel("flux (μJy)")
+
+
+def _stems(axes: Any, sample: "NDArray[Any]", looks: "NDArray[Any]") -> None:
+    """The attention on each observation of a curve `(rows, visits)`, in the colour of its band."""
+    from vitreous.sim.supernovae import BANDS
+
+    there = (sample != 0).any(0)
+    bands = sample[2 : 2 + len(BANDS), there].argmax(0)
+    axes.vlines(sample[-1, there], 0, looks[there], colors=[list(_COLOURS.values())[band] for band in bands], lw=1.5)
+    axes.axhline(1, color="0.6", lw=0.6, ls=":")
+    axes.set_ylabel("attention", fontsize=8)
 
 
 def _coverage(predictor: "Predictor") -> float | None:

@@ -41,8 +41,8 @@ def light_curves(model: str = "vit", system: str = "class") -> Experiment:
     check_choice("model", model, ("vit", "deep-sets"))
     source = curves_source(system)
     config = ViTConfig(
-        input=source.input, tokens="packed", axes=1, spacing=(1.0,), position="sinusoidal", dim=128, depth=4, heads=4,
-        head=(128,), pool="mean", cls=False, attention={"vit": "full", "deep-sets": "none"}[model],
+        input=source.input, tokens="packed", axes=1, spacing=(30.0,), dim=192, depth=5, heads=6,
+        head=(192,), pool="mean", cls=False, attention={"vit": "full", "deep-sets": "none"}[model],
     )  # fmt: skip
     settings = TrainConfig(steps=6000, batch=1024, lr=2e-3, optimiser="muon", ema=0.999, evaluate_every=500)
     return Experiment(source, config, settings, scale="none", loss="gaussian" if system == "redshift" else "")
