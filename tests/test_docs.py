@@ -52,10 +52,10 @@ def test_a_page_runs_from_its_first_block_to_its_last(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(powder, "powder_source", partial(powder_source, train=40, validation=40, test=40))
     monkeypatch.setattr(translate, "en_de", _messages)
-    sizes = {"train": 40, "validation": 80, "test": 80}
+    sizes = {"train": 16, "validation": 24, "test": 24}
     monkeypatch.setattr(series, "chirps_source", partial(chirps_source, **sizes))
     monkeypatch.setattr(series, "curves_source", partial(curves_source, **sizes))
-    monkeypatch.setattr(drawn_chirps, "_SEGMENTS", {"cpu": (100, 10)})
+    monkeypatch.setattr(drawn_chirps, "_SEGMENTS", {"cpu": (100, 3)})
     _example_data(tmp_path)
     commands, names = 0, dict[str, Any]()
     for language, block in re.findall(r"```(sh|python)\n(.*?)```", page.read_text(), flags=re.DOTALL):
