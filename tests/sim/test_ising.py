@@ -9,7 +9,14 @@ from torch import Tensor
 
 from vitreous.errors import InputError
 from vitreous.sim.ising import (
-    CRITICAL, Lattice, energy, magnetisation, metropolis, microstates, onsager_energy, onsager_magnetisation,
+    CRITICAL,
+    Lattice,
+    energy,
+    magnetisation,
+    metropolis,
+    microstates,
+    onsager_energy,
+    onsager_magnetisation,
     swendsen_wang,
 )  # fmt: skip
 
@@ -83,8 +90,9 @@ def test_an_antiperiodic_lattice_has_a_wall_in_its_lowest_state() -> None:
     assert energy(up, Lattice(8, "antiperiodic")) == -2 + 2 * 16 / 64
 
 
-def test_cold_spins_stay_in_one_cluster_and_hot_ones_forget(rows: int = 200) -> None:
+def test_cold_spins_stay_in_one_cluster_and_hot_ones_forget() -> None:
     torch.manual_seed(4)
+    rows = 200
     cold = swendsen_wang(torch.ones(rows, 64), torch.full((rows,), 1e-3), Lattice(8))
     assert bool((cold.abs().sum(1) == cold.sum(1).abs()).all())
     hot = swendsen_wang(torch.ones(rows, 64), torch.full((rows,), 1e6), Lattice(8))

@@ -1,7 +1,7 @@
 """Two-dimensional Ising spins in equilibrium (S2.9), in batches, on any device.
 
-E = -J Σ s_i s_j over neighbours, in units of |J|, temperatures in |J| / k. Cluster updates (Swendsen and Wang 1987) lose
-little of their speed at the critical point; Metropolis' single flips on a checkerboard are there to compare with.
+E = -J Σ s_i s_j over neighbours, in units of |J|, temperatures in |J| / k. Cluster updates (Swendsen and Wang 1987)
+lose little of their speed at the critical point; Metropolis' single flips on a checkerboard are there to compare with.
 Random numbers come from torch's own generator of the device, so a seed set outside decides all of them.
 """
 
