@@ -171,6 +171,7 @@ async def steady(port: int, work: Work, clients: int, seconds: float) -> Log:
             except OSError:
                 log.lost += 1
                 return
+            log.lost += status != 200
             log.replies.append((place, status, time.perf_counter() - began, body))
         connection.transport.close()
 

@@ -1,7 +1,9 @@
-"""Shared by all tests: one seed."""
+"""Shared by all tests: one seed, one browser."""
 
 import pytest
 import torch
+
+from tests.browser import browser  # noqa: F401
 
 
 @pytest.fixture(autouse=True)

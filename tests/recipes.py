@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from vitreous.errors import InputError
+from vitreous.gallery import ENTRIES
 from vitreous.nn import CNNConfig
 from vitreous.sim.lists import list_source
 from vitreous.sim.source import powder_source
@@ -17,7 +18,10 @@ from vitreous.train import RECIPES, Experiment
 def choices(name: str) -> list[dict[str, str]]:
     """Ways to ask for a recipe."""
     if "system" in inspect.signature(RECIPES[name]).parameters:
-        return [{"system": system} for system in ("triclinic", "monoclinic", "cubic")]
+        systems = ENTRIES[name].systems if name in ENTRIES else ("triclinic", "monoclinic", "cubic")
+        return [{"system": system} for system in systems]
+    if name in ENTRIES:
+        return [{"model": model} for model in ENTRIES[name].models]
     return [{"model": model} for model in (("vit",) if name == "powder-index" else ("vit", "cnn"))]
 
 

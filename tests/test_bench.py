@@ -116,13 +116,15 @@ def test_a_saved_model_and_a_cnn_are_measured(capsys: pytest.CaptureFixture[str]
 
 
 def test_flops_are_those_of_the_formula() -> None:
-    c = vt.ViTConfig(input=(1, 4500), patch=(10,), out=6, dim=64, depth=4, heads=4)
+    c = vt.ViTConfig(input=(1, 4500), patch=(10,), out=6, dim=64, depth=4, heads=4, pool="mean")
     patches, width = 450, c.dim
     tokens = patches + 1
     block = 2 * tokens * (3 + 1 + 2 * 4) * width**2 + 4 * tokens**2 * width  # qkv, output, MLP; scores, mixing
     expected = 2 * patches * 10 * width + c.depth * block + 2 * width * c.out
     assert flops(c) == pytest.approx(expected, rel=0.01)
     assert flops(replace(c, bias="relative")) == flops(c)
+    alone = 2 * (2 * tokens + 2 + 2 * 4) * width**2 + 4 * tokens * width  # a last block in which one token asks
+    assert flops(replace(c, pool="cls")) == pytest.approx(expected - block + alone, rel=0.01)
 
 
 @pytest.mark.parametrize("tokens", ["peaks", "lines", "set"])
@@ -134,7 +136,7 @@ def test_models_that_look_at_their_input_have_a_cost_too(tokens: str) -> None:
     }[tokens]
     c = vt.ViTConfig(**shape, tokens=tokens, out=2, dim=32, depth=3, heads=2)
     assert cost(c).tokens == 9
-    assert flops(c) > c.depth * 2 * 9 * 12 * c.dim**2
+    assert flops(c) > (c.depth - 1) * 2 * 9 * 12 * c.dim**2
     make_step(vt.ViT(c), example(c, 2), c.out, Setting(train=True))()
 
 

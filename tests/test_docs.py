@@ -58,7 +58,7 @@ def test_a_page_runs_from_its_first_block_to_its_last(
                 commands += 1
                 args = shlex.split(line, comments=True)[1:]
                 few = ["--steps", "4", *(["--batch", "64"] if "translate-en-de" in args else [])]
-                main(args + few * (args[0] in ("train", "prune")))
+                main(args + few * (args[0] in ("train", "pretrain", "prune")))
     assert commands >= (0 if page.name in RECORDS else 5)
 
 

@@ -28,6 +28,18 @@ def models(pattern: Annotated[str, Positional, arg(metavar="[PATTERN]")] = "*", 
     print_models(pattern, as_json=json)
 
 
+def gallery() -> None:
+    """List the physics gallery: spins, showers, jets, lenses, light curves and chirps, each with its simulator.
+
+    vitreous train ising --out run
+
+    trains an entry and ends with figures of the physics and of what the model found.
+    """
+    from vitreous.gallery.show import print_gallery
+
+    print_gallery()
+
+
 def summary(model: Annotated[str, Positional, arg(metavar="MODEL")]) -> None:
     """Show the parts of a model in the order the data passes them.
 
@@ -81,6 +93,9 @@ def train(
     target: tuple[str, ...] = (),
     model: str | None = None,
     system: str | None = None,
+    start: Annotated[Path | None, arg(name="from", metavar="RUN")] = None,
+    freeze: bool = False,
+    layer_decay: float | None = None,
     resume: bool = False,
     epochs: float | None = None,
     steps: int | None = None,
@@ -108,7 +123,11 @@ def train(
         target: columns to predict, with units if they have any, e.g. 'assay:mg'.
         model: vit or cnn, Vision Transformer or residual CNN; for texts transformer or gru-SCORE, recurrent with one of
             the scores of attention, e.g. gru-additive; the recipe's own if not given.
-        system: crystal system of the powder recipes, e.g. monoclinic.
+        system: which of a recipe's systems: crystal system of the powder recipes, e.g. monoclinic; those of the physics
+            gallery are listed by 'vitreous gallery'.
+        start: begin with the encoder of a finished run, of vitreous pretrain or of other labels; the head is new.
+        freeze: with --from: train the head alone.
+        layer_decay: with --from: factor of the learning rate from each layer to the one below, e.g. 0.75.
         resume: go on with a run that was stopped, or begin it.
         epochs: times that every sample is seen.
         steps: optimiser steps, instead of epochs.
@@ -130,10 +149,69 @@ def train(
     changes = {
         "epochs": epochs, "steps": steps, "minutes": minutes, "batch": batch, "lr": lr, "optimiser": optimiser,
         "accumulate": accumulate, "shard": shard or None, "precision": precision, "stream": stream, "seed": seed,
+        "layer_decay": layer_decay, "freeze": freeze or None,
     }  # fmt: skip
     make = commands.text_experiment if data in TEXTS else commands.experiment
-    made = make(data, target, model, changes, system)
+    made = make(data, target, model, changes, system, start)
     commands.run_training(made, out, resume, device, tensorboard)
+
+
+def pretrain(
+    data: Annotated[str, Positional, arg(metavar="RECIPE_OR_DATA")],
+    out: Path,
+    *,
+    method: Literal["masked", "denoise", "contrast"] = "masked",
+    ratio: float | None = None,
+    target: tuple[str, ...] = (),
+    system: str | None = None,
+    resume: bool = False,
+    epochs: float | None = None,
+    steps: int | None = None,
+    minutes: float | None = None,
+    batch: int | None = None,
+    lr: float | None = None,
+    optimiser: Literal["adamw", "muon"] | None = None,
+    precision: Literal["auto", "float32", "bfloat16", "float8"] | None = None,
+    seed: int | None = None,
+    device: Literal["auto", "cpu", "cuda"] = "auto",
+    tensorboard: bool = False,
+) -> None:
+    """Train an encoder without labels, and leave a run folder for vitreous train ... --from.
+
+    masked: hide most tokens and predict what they hold. denoise: restore damaged samples. contrast: recognise two views
+    of one sample among those of others; views differ by what the recipe's augmentation does.
+
+    vitreous pretrain spectra.csv --target assay:mg --out before
+
+    vitreous train spectra.csv --target assay:mg --from before --layer-decay 0.75 --out run
+
+    Args:
+        data: a recipe, a folder of images or a file of spectra.
+        out: folder of the run.
+        method: how to learn without labels.
+        ratio: with masked: share of the tokens that is hidden.
+        target: columns that are labels; they are left out.
+        system: crystal system of the powder recipes, e.g. monoclinic.
+        resume: go on with a run that was stopped, or begin it.
+        epochs: times that every sample is seen.
+        steps: optimiser steps, instead of epochs.
+        minutes: time that the training may take; the learning rate then falls with the time.
+        batch: samples of a step; contrast wants large ones.
+        lr: highest learning rate.
+        optimiser: AdamW, or Muon for the matrices.
+        precision: auto is bfloat16 on a GPU that has it, float32 elsewhere; float8 has products of eight bits.
+        seed: of everything that is random.
+        device: where to train.
+        tensorboard: write curves for TensorBoard too.
+    """
+    from vitreous import commands
+
+    changes = {
+        "epochs": epochs, "steps": steps, "minutes": minutes, "batch": batch, "lr": lr, "optimiser": optimiser,
+        "precision": precision, "seed": seed,
+    }  # fmt: skip
+    made = commands.pretraining(data, target, {"method": method, "ratio": ratio}, changes, system)
+    commands.run_pretraining(made, out, resume, device, tensorboard)
 
 
 def prune(
@@ -463,6 +541,7 @@ def powder(command: Callable[[], None]) -> None:
 
 COMMANDS: dict[str, Callable[..., None]] = {
     "train": train,
+    "pretrain": pretrain,
     "prune": prune,
     "eval": evaluate,
     "predict": predict,
@@ -472,6 +551,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "export": export,
     "serve": serve,
     "sweep": sweep,
+    "gallery": gallery,
     "models": models,
     "summary": summary,
     "bench": bench,

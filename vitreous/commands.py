@@ -1,4 +1,4 @@
-"""What the commands train, prune, eval, compare, sweep, report, export and explain do, apart from their flags."""
+"""What train, pretrain, prune, eval, compare, sweep, report, export and explain do, apart from their flags."""
 
 import inspect
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,21 +19,27 @@ from vitreous.errors import InputError, check_choice
 from vitreous.export.int8 import CALIBRATION
 from vitreous.export.make import Exported, check_file, make, make_int8
 from vitreous.export.parity import examples
+from vitreous.gallery import ENTRIES
 from vitreous.insight.explain import explain as explain_sample
 from vitreous.insight.explain import explain_heads
+from vitreous.insight.pretraining import pretraining_figure
 from vitreous.insight.report import Run, read_run, write_report
 from vitreous.insight.style import check_format, save
 from vitreous.insight.sweep import effects_figure
 from vitreous.kind import translates
+from vitreous.nn.pretraining import PretrainConfig
 from vitreous.nn.vit import ViT
 from vitreous.predict import inputs, sample_at
 from vitreous.train.answers import collect, evenly, read_answers
 from vitreous.train.folder import read_experiment, read_result
 from vitreous.train.predictor import Predictor, load
+from vitreous.train.pretrain import PretrainExperiment, panels, pretrain
+from vitreous.train.pretrain import pretraining as as_pretraining
 from vitreous.train.prune import prune
 from vitreous.train.recipes import RECIPES, TEXTS
 from vitreous.train.recipes.own import own
 from vitreous.train.run import Experiment, adjusted, train
+from vitreous.train.start import read_start
 from vitreous.train.sweep import FACTORS, sweep
 from vitreous.train.task import Regression
 from vitreous.train.translate import TextExperiment, train_text
@@ -41,11 +47,17 @@ from vitreous.zoo.show import console
 
 
 def experiment(
-    what: str, targets: Sequence[str], model: str | None, changes: dict[str, Any], system: str | None = None
+    what: str,
+    targets: Sequence[str],
+    model: str | None,
+    changes: dict[str, Any],
+    system: str | None = None,
+    start: Path | None = None,
 ) -> Experiment:
     """A recipe by its name, or the template for data of one's own; `changes` to its training, None for none.
 
-    `model` and, where the recipe is for one, the crystal `system` are the recipe's own if None.
+    `model` and, where the recipe is for one, the crystal `system` are the recipe's own if None. `start` is the run
+    whose encoder it begins with.
     """
     chosen = {name: value for name, value in (("model", model), ("system", system)) if value is not None}
     if what in RECIPES:
@@ -62,25 +74,56 @@ def experiment(
         if what in TEXTS:
             raise InputError(f"{what}: is a recipe of texts, which vitreous train alone takes")
         raise InputError(f"train: {what!r} is neither a file or folder nor a recipe ({', '.join([*RECIPES, *TEXTS])})")
-    return replace(adjusted(found, changes), command=_words(what, targets, chosen | changes))
+    command = _words("train", what, targets, chosen | changes | {"from": start})
+    begun = None if start is None else read_start(start)
+    return replace(adjusted(found, changes), command=command, start=begun)
+
+
+def pretraining(
+    what: str,
+    targets: Sequence[str],
+    method: dict[str, Any],
+    changes: dict[str, Any],
+    system: str | None = None,
+) -> PretrainExperiment:
+    """The pre-training for a recipe's samples or for those of one's own, whose `targets` are left out."""
+    made = experiment(what, targets, None, changes, system)
+    chosen = {name: value for name, value in method.items() if value is not None}
+    command = _words("pretrain", what, targets, chosen | {"system": system} | changes)
+    return replace(as_pretraining(made, PretrainConfig(**chosen)), command=command)
+
+
+def run_pretraining(made: PretrainExperiment, out: Path, resume: bool, device: str, tensorboard: bool) -> None:
+    """Pre-train, print how it went and draw what became of a few samples."""
+    result = pretrain(made, out, resume, device, tensorboard)
+    figure = out / "pretraining.png"
+    save(pretraining_figure(panels(made, out), made.method.method), figure)
+    _print_run(out, result)
+    console().print(f"What the model made of a few samples is drawn in {figure}", highlight=False)
 
 
 def text_experiment(
-    what: str, targets: Sequence[str], model: str | None, changes: dict[str, Any], system: str | None = None
+    what: str,
+    targets: Sequence[str],
+    model: str | None,
+    changes: dict[str, Any],
+    system: str | None = None,
+    start: Path | None = None,
 ) -> TextExperiment:
     """The same for a recipe of texts."""
-    if targets or system is not None:
-        raise InputError(f"target, system: the recipe {what!r} has none")
+    if targets or system is not None or start is not None:
+        raise InputError(f"target, system, from: the recipe {what!r} has none")
     found = texts.adjusted(TEXTS[what](**({} if model is None else {"model": model})), changes)
-    return replace(found, command=_words(what, (), {"model": model} | changes))
+    return replace(found, command=_words("train", what, (), {"model": model} | changes))
 
 
-def _words(what: str, targets: Sequence[str], options: Mapping[str, Any]) -> tuple[str, ...]:
+def _words(verb: str, what: str, targets: Sequence[str], options: Mapping[str, Any]) -> tuple[str, ...]:
     """The command that makes a run; options that are None were not given."""
-    words = ["vitreous", "train", what, *(["--target", *targets] if targets else [])]
+    words = ["vitreous", verb, what, *(["--target", *targets] if targets else [])]
     for name, value in options.items():
         if value is not None:
-            words += [f"--{name}"] if value is True else [f"--{name}", str(value)]
+            flag = f"--{name.replace('_', '-')}"
+            words += [flag] if value is True else [flag, str(value)]
     return tuple(words)
 
 
@@ -121,6 +164,14 @@ def run_training(made: Experiment | TextExperiment, out: Path, resume: bool, dev
     """Train, and print how good the result is."""
     others = resume, device, tensorboard
     result = train_text(made, out, *others) if isinstance(made, TextExperiment) else train(made, out, *others)
+    _print_run(out, result)
+    recipe = made.command[2] if made.command else ""
+    for path in ENTRIES[recipe].draw(out) if recipe in ENTRIES else ():
+        console().print(f"The physics is drawn in {path}", highlight=False)
+
+
+def _print_run(out: Path, result: Mapping[str, Any]) -> None:
+    """How good a run is that has just ended, and where it is."""
     print_results([out])
     console().print(f"{result['steps']} steps, {result['seconds']:.0f} s; the run is in {out}", highlight=False)
 

@@ -6,6 +6,7 @@ They are trained by the loop of every run, with the template for one's own data,
 
 import json
 import math
+import os
 from collections.abc import Mapping
 from dataclasses import replace
 from numbers import Integral, Real
@@ -32,6 +33,7 @@ from vitreous.train.about import TASK
 from vitreous.train.predictor import load as load_run
 from vitreous.train.recipes.own import own
 from vitreous.train.run import METRICS, RESULT, Experiment, adjusted, train
+from vitreous.train.start import read_start
 from vitreous.train.task import Classification, Regression
 from vitreous.zoo.weights import CONFIG, WEIGHTS
 
@@ -53,6 +55,10 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
         dim, depth, patch: width, blocks and patch of a `vit`; the patch in points along each axis.
         loss: of a regressor, one of `LOSSES`; `gaussian` learns how uncertain each prediction is.
         scale: how samples are scaled, one of `SCALINGS`.
+        pretrained: folder of a finished run, of `vitreous pretrain` or of other labels, whose encoder is trained
+            further; the model's settings are then those of that run.
+        layer_decay: with `pretrained`, factor of the learning rate from each layer to the one below.
+        freeze: with `pretrained`, train the head alone.
         augment: whether training samples are shifted, tilted and made noisy a little. That is for points in the order
             of a spectrum or an image; turn it off for features of another kind.
         validation_fraction: share of the samples that choose the best weights and calibrate the intervals; with too
@@ -77,6 +83,9 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
         patch: int | tuple[int, ...] | None = None,
         loss: str | None = None,
         scale: str | None = None,
+        pretrained: str | PathLike[str] | None = None,
+        layer_decay: float | None = None,
+        freeze: bool = False,
         augment: bool = True,
         validation_fraction: float = 0.1,
         random_state: int | np.random.RandomState | None = 0,
@@ -93,6 +102,9 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
         self.patch = patch
         self.loss = loss
         self.scale = scale
+        self.pretrained = pretrained
+        self.layer_decay = layer_decay
+        self.freeze = freeze
         self.augment = augment
         self.validation_fraction = validation_fraction
         self.random_state = random_state
@@ -176,17 +188,21 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
         if self.epochs is not None and self.steps is not None:
             raise InputError(f"steps: found {self.steps} beside epochs = {self.epochs}; give one of them")
         made = own(source, self.model)
+        start = None if self.pretrained is None else read_start(self.pretrained)
+        if start is not None and not isinstance(start.model.config, type(made.model)):
+            raise InputError(f"pretrained: {start.name} is a {type(start.model).__name__}, expected a {self.model}")
         made = replace(
             made,
-            model=self._shaped(made.model),
+            model=self._shaped(made.model if start is None else start.model.config),
+            start=start,
             augment=made.augment if self.augment else Augment(),
             scale=made.scale if self.scale is None else self.scale,
             loss=self.loss or made.loss,
             validation=self._validation(source),
             test=0.0,
         )
-        changes = {name: getattr(self, name) for name in ("epochs", "steps", "batch", "lr")}
-        return adjusted(made, changes | {"seed": self._seed()})
+        changes = {name: getattr(self, name) for name in ("epochs", "steps", "batch", "lr", "layer_decay")}
+        return adjusted(made, changes | {"seed": self._seed(), "freeze": self.freeze})
 
     def _shaped(self, config: Config) -> Config:
         given = {name: getattr(self, name) for name in ("dim", "depth", "patch")}
@@ -358,5 +374,5 @@ def _is(value: Any, kind: type) -> bool:
 
 
 def _plain(value: Any) -> Any:
-    """NumPy's numbers, as a grid search sets them, for JSON."""
-    return value.item()
+    """NumPy's numbers, as a grid search sets them, and paths, for JSON."""
+    return os.fspath(value) if isinstance(value, PathLike) else value.item()

@@ -5,12 +5,18 @@ from pathlib import Path
 
 TASK = "task.json"
 TRANSLATION = "translation"
+PRETRAINING = "pretraining"
+
+
+def kind_of(folder: Path) -> str:
+    """The kind of a run's task; empty where the folder does not say."""
+    try:
+        found = json.loads((folder / TASK).read_text())
+        return str(found["task"]["kind"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return ""
 
 
 def translates(folder: Path) -> bool:
     """Whether a folder holds a run that translates texts."""
-    try:
-        found = json.loads((folder / TASK).read_text())
-        return bool(found["task"]["kind"] == TRANSLATION)
-    except (OSError, ValueError, KeyError, TypeError):
-        return False
+    return kind_of(folder) == TRANSLATION

@@ -128,7 +128,7 @@ def test_the_file_names_its_parts_and_nothing_of_the_machine() -> None:
     assert [size.dim_param or size.dim_value for size in x.type.tensor_type.shape.dim] == ["batch", 1, 12, 8]
     assert [output.name for output in model.graph.output] == ["outputs", "probabilities"]
     names = [node.name for node in model.graph.node]
-    assert "model.blocks.1.attention.qkv/MatMul" in names
+    assert "model.blocks.0.attention.qkv/MatMul" in names
     assert len(set(names)) == len(names)
     assert b".py" not in content("picture")
     assert b"site-packages" not in content("picture")

@@ -3,8 +3,6 @@
 import base64
 import io
 import re
-import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,23 +10,14 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from tests.browser import needs_browser
 from tests.recipes import choices, narrow, two_steps
 from vitreous.insight.report import read_run, write_report
 from vitreous.train import RECIPES, train
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 PHONE, DESK = 400, 1200
 
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="needs a browser: apt-get install chromium")
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright: pip install '.[dev]'")
-    with playwright.sync_playwright() as driver:
-        found = driver.chromium.launch(executable_path=CHROMIUM)
-        yield found
-        found.close()
+pytestmark = needs_browser
 
 
 def _grey(content: bytes) -> Image.Image:

@@ -1,4 +1,9 @@
-"""The peers that `vitreous bench` races are the same models: as many outputs, parameters and operations as ours."""
+"""The peers that `vitreous bench` races are the same models: as many outputs, parameters and operations as ours.
+
+But for what nothing reads of the last block, which they compute where the class token is pooled, and we do not.
+"""
+
+from dataclasses import replace
 
 import pytest
 import torch
@@ -21,7 +26,7 @@ def test_a_peer_does_the_same_work(library: str, config: vt.ViTConfig) -> None:
     with counter, sdpa_kernel(SDPBackend.MATH), torch.no_grad():
         out = theirs(*example(config, 1))
     assert out.shape == (1, config.out)
-    assert counter.get_total_flops() == pytest.approx(flops(config), rel=0.01)
+    assert counter.get_total_flops() == pytest.approx(flops(replace(config, pool="mean")), rel=0.01)
     count = [sum(p.numel() for p in model.parameters()) for model in (theirs, ours)]
     assert count[0] == pytest.approx(count[1], rel=0.01)
 

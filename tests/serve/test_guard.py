@@ -90,8 +90,9 @@ def test_the_page_is_served_under_its_own_names_and_nothing_else(
             assert client.get(path).status_code == 404
 
 
-def test_the_package_has_a_place_for_the_page() -> None:
-    assert (files("vitreous") / "serve").is_dir()
+def test_the_page_comes_with_the_package(client: TestClient) -> None:
+    page = (files("vitreous") / "serve" / "page" / "index.html").read_text("utf-8")
+    assert client.get("/").text == page
 
 
 def test_what_is_told_of_models_examples_and_health_is_as_described(client: TestClient) -> None:

@@ -9,7 +9,7 @@ from starlette.testclient import TestClient
 
 from tests.serve.models import sums_client
 from vitreous.powder.example import example
-from vitreous.powder.files import write_pattern
+from vitreous.powder.files import ANODES, write_pattern
 from vitreous.powder.indexing import Wanted, index_file
 from vitreous.serve import answers
 
@@ -132,5 +132,6 @@ def test_without_powder_there_is_no_index() -> None:
     client, _ = sums_client()
     with client:
         assert "--powder" in refused(client, 404, json={"example": "triclinic"})
-        assert client.get("/v1/models").json()["powder"] is None
+        told = client.get("/v1/models").json()
+        assert (told["powder"], told["anodes"]) == (None, list(ANODES))
         assert client.get("/v1/examples").json()["patterns"] == []

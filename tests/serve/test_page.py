@@ -12,22 +12,14 @@ import numpy as np
 import pytest
 from PIL import Image, ImageDraw
 
-from tests.serve.visits import CHROMIUM, DESK, PHONE, Visit, running
+from tests.browser import needs_browser
+from tests.serve.visits import DESK, PHONE, Visit, running
 from vitreous.powder.example import example
 
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="needs a browser: apt-get install chromium")
+pytestmark = needs_browser
 LOOKS = [(DESK, "light"), (DESK, "dark"), (PHONE, "light"), (PHONE, "dark")]
 THREE = ((0.3, 0.25), (0.5, 0.2), (0.65, 0.32), (0.45, 0.48), (0.66, 0.65), (0.5, 0.82), (0.3, 0.75))
 TOKEN = "correct-horse"
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright: pip install '.[dev]'")
-    with playwright.sync_playwright() as driver:
-        found = driver.chromium.launch(executable_path=CHROMIUM)
-        yield found
-        found.close()
 
 
 @pytest.fixture(scope="module")
@@ -196,6 +188,69 @@ def test_a_file_without_wavelength_leads_to_where_it_is_given(browser: Any, addr
     assert "\n" not in fault.inner_text()
     assert "Traceback" not in fault.inner_text()
     assert visit.page.evaluate("document.activeElement.labels[0].textContent") == "Radiation"
+
+
+def test_an_example_is_searched_with_its_own_radiation(browser: Any, address: str) -> None:
+    visit = Visit(browser, address, "powder")
+    visit.answer_with("v1/index", '{"error": "not now"}')
+    visit.panel.get_by_text("Radiation and search").click()
+    visit.panel.get_by_label("Radiation").select_option("Mo Kα")
+    with visit.page.expect_request("**/v1/index") as waiting:
+        visit.panel.get_by_role("button", name="thiosulfate").click()
+    assert set(waiting.value.post_data_json) == {"example", "system"}
+
+
+def test_a_search_of_no_crystal_system_is_not_begun(browser: Any, address: str, found: tuple[Visit, str]) -> None:
+    visit = shown(browser, address, found[1])
+    asked = len(visit.asked)
+    visit.panel.get_by_text("Radiation and search").click()
+    for box in visit.panel.locator("fieldset input").all():
+        box.uncheck()
+    visit.panel.get_by_role("button", name="Search again").click()
+    assert visit.panel.get_by_role("alert").inner_text() == "Tick a crystal system to search."
+    assert visit.panel.locator(".results").is_hidden()
+    assert len(visit.asked) == asked
+    visit.panel.get_by_label("cubic").check()
+    visit.panel.get_by_role("button", name="Search again").click()
+    visit.panel.locator(".verdict").wait_for()
+    assert visit.panel.get_by_role("alert").count() == 0
+
+
+def test_waiting_is_read_out_once(browser: Any, address: str) -> None:
+    visit = Visit(browser, address, "powder")
+    visit.page.route("**/v1/index", lambda route: None)
+    visit.panel.get_by_role("status").evaluate(
+        "e => { window.said = 0; new MutationObserver(() => said++).observe(e, {childList: true, subtree: true}); }"
+    )
+    visit.panel.get_by_role("button", name="thiosulfate").click()
+    visit.page.wait_for_function("() => parseFloat(document.querySelector('#powder .clock').textContent) > 0.6")
+    assert visit.page.evaluate("said") == 1
+    assert visit.panel.get_by_role("status").inner_text() == "Searching for the cell of thiosulfate"
+
+
+def test_the_difference_has_a_zero_line(browser: Any, address: str, found: tuple[Visit, str]) -> None:
+    told = json.loads(found[1])
+    told["fit"]["calculated"] = [10 * max(told["fit"]["observed"])] * len(told["fit"]["observed"])
+    visit = shown(browser, address, json.dumps(told))
+    pixels = "c.getContext('2d').getImageData(0, 0, c.width, c.height).data"
+    code = f"c => [c.width, ...{pixels}.filter((_, i) => i % 4 == 3)]"
+    width, *alpha = visit.panel.locator(".plot canvas").evaluate(code)
+    canvas, over = (visit.panel.locator(each).bounding_box() for each in (".plot canvas", ".u-over"))
+    left, zero = over["x"] - canvas["x"], over["y"] - canvas["y"] + over["height"] * (1 - 0.17 / 2)
+    inked = np.reshape(alpha, (-1, width))[:, int(left) : int(left + over["width"])] > 0
+    rows = np.flatnonzero(inked.mean(1) > 0.98)
+    assert np.abs(rows + 0.5 - zero).min() <= 1
+
+
+def test_radiations_are_those_the_service_tells(browser: Any, address: str) -> None:
+    visit = Visit(browser, address, "powder")
+    told = visit.page.request.get(f"{address}/v1/models").json()
+    visit.answer_with("v1/models", json.dumps(told | {"anodes": ["Rh"]}))
+    visit.page.reload()
+    visit.panel.wait_for()
+    for flow in ("#powder", "#spectra"):
+        offered = visit.page.locator(f"{flow} select option", has_text="Kα").all_text_contents()
+        assert offered == ["Rh Kα"]
 
 
 def test_a_search_can_be_cancelled_and_another_begun(browser: Any, address: str) -> None:
@@ -372,6 +427,21 @@ def test_a_fault_of_a_file_is_told_in_one_line(browser: Any, address: str) -> No
     assert "talk.pdf: expected a file of one of these kinds: .csv .npy .npz" in fault.inner_text()
 
 
+def test_a_row_is_looked_into_in_the_file_its_table_is_of(browser: Any, address: str, spectra: bytes) -> None:
+    visit, held = Visit(browser, address, "spectra"), list[Any]()
+    visit.drop("first.csv", spectra)
+    visit.panel.locator(".plot canvas").wait_for()
+    visit.page.route("**/v1/predict", lambda route: held.append(route))
+    visit.drop("second.csv", b"500,502\n1,2\n")
+    with visit.page.expect_request("**/v1/explain") as waiting:
+        visit.panel.get_by_role("radio", name="3", exact=True).check()
+    assert b'filename="first.csv"' in waiting.value.post_data_buffer
+    for route in held:
+        route.continue_()
+    visit.panel.get_by_role("alert").get_by_text("expected").wait_for()
+    assert visit.panel.locator(".results").is_hidden()
+
+
 def test_all_can_be_done_with_the_keyboard_alone(browser: Any, address: str, found: tuple[Visit, str]) -> None:
     visit = Visit(browser, address)
     visit.flow = "powder"
@@ -408,6 +478,13 @@ def test_all_can_be_done_with_the_keyboard_alone(browser: Any, address: str, fou
     press("ArrowRight")
     visit.flow = "image"
     assert visit.panel.is_visible()
+    go("#image .slate")
+    for key in (" ", *["ArrowDown"] * 12, " ", *["ArrowRight"] * 3):
+        press(key)
+    visit.panel.locator(".bars li").first.wait_for()
+    go("#image .draw button")
+    press("Enter")
+    visit.panel.get_by_text("The answer appears here.").wait_for()
     go("#image .thumb")
     press("Enter")
     visit.panel.locator(".bars li").first.wait_for()
@@ -452,6 +529,34 @@ def test_a_token_is_asked_for_and_what_is_not_served_is_told(browser: Any, guard
     visit.panel.get_by_role("heading", name="Unit cell from a powder pattern").wait_for()
     visit.faults = [fault for fault in visit.faults if "401" not in fault]
     visit.check(tmp_path / "page.png")
+
+
+def test_a_token_that_cannot_be_sent_is_refused_where_it_is_typed(browser: Any, guarded: str) -> None:
+    visit = Visit(browser, guarded, "powder")
+    field = visit.page.get_by_label("Token", exact=True)
+    field.fill(TOKEN.replace("-", "–"))
+    field.press("Enter")
+    visit.page.get_by_role("dialog").get_by_text("of ASCII").wait_for()
+    field.fill("wrong-token")
+    field.press("Enter")
+    visit.page.get_by_text("That token is wrong.").wait_for()
+    assert visit.page.evaluate("sessionStorage.length") == 0
+    visit.page.reload()
+    field.fill(TOKEN)
+    field.press("Enter")
+    visit.panel.wait_for()
+    assert visit.page.evaluate("Object.values(sessionStorage)") == [TOKEN]
+
+
+def test_a_browser_that_stores_nothing_is_served(browser: Any, guarded: str) -> None:
+    visit = Visit(browser, guarded, "powder")
+    refuse = "{ get() { throw new DOMException('', 'SecurityError'); } }"
+    for storage in ("sessionStorage", "localStorage"):
+        visit.context.add_init_script(f"Object.defineProperty(window, '{storage}', {refuse})")
+    visit.page.reload()
+    visit.page.get_by_label("Token", exact=True).fill(TOKEN)
+    visit.page.get_by_role("button", name="Continue").click()
+    visit.panel.wait_for()
 
 
 def test_a_service_that_has_gone_is_told(browser: Any, address: str) -> None:

@@ -1,6 +1,7 @@
 """Processes for what may go wrong: nothing that a job does outlives it or reaches another."""
 
 import asyncio
+import gc
 import time
 from collections.abc import Awaitable, Callable
 
@@ -54,7 +55,8 @@ def test_what_goes_wrong_is_told_and_the_next_job_is_done(job: str, fault: type[
     trial(test)
 
 
-def test_a_cancelled_job_is_killed_at_once() -> None:
+@pytest.mark.parametrize("patient", [False, True], ids=["at once", "after a moment"])
+def test_a_cancelled_job_is_killed(patient: bool) -> None:
     async def test(workers: Workers) -> None:
         await workers.run("warm", 30)
         started, task = time.monotonic(), asyncio.ensure_future(workers.run(30.0, 60))
@@ -65,7 +67,7 @@ def test_a_cancelled_job_is_killed_at_once() -> None:
         assert (await workers.run("next", 30))[1] == b"next"
         assert time.monotonic() - started < 15
 
-    trial(test)
+    trial(test, patient=patient)
 
 
 def test_a_short_job_that_nobody_wants_is_finished_in_peace() -> None:
@@ -79,6 +81,22 @@ def test_a_short_job_that_nobody_wants_is_finished_in_peace() -> None:
         assert (await workers.run("next", 30))[0] == before  # the same process
 
     trial(test, patient=True)
+
+
+def test_what_a_job_says_that_nobody_wants_is_not_logged(caplog: pytest.LogCaptureFixture) -> None:
+    async def test(workers: Workers) -> None:
+        await workers.run("warm", 30)
+        task = asyncio.ensure_future(workers.run("mistake", 30))
+        for _ in range(3):  # until it is with the process
+            await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert (await workers.run("next", 30))[1] == b"next"
+        gc.collect()  # when a future that nobody heard would complain
+
+    trial(test, patient=True)
+    assert not caplog.records
 
 
 def test_no_more_wait_than_may() -> None:

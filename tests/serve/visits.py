@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -11,7 +10,6 @@ from typing import Any
 
 ROOT = Path(__file__).parents[2]
 AXE = (Path(__file__).parent / "vendor" / "axe.min.js").read_text("utf-8")
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 PHONE, DESK = 400, 1280
 
 

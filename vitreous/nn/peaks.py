@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from vitreous.errors import InputError
-from vitreous.nn.tokens import Tokens, check_batch
+from vitreous.nn.tokens import Contents, Tokens, check_batch
 
 REFERENCE = 20
 """The peak whose place is the unit, or the last one where there are fewer."""
@@ -65,6 +65,15 @@ class LineTokenizer(nn.Module):
             features = features.masked_fill(~present.unsqueeze(-1), 0.0)
         return Tokens(self.norm(self.project(features.to(x.dtype))), present, place.unsqueeze(-1))
 
+    @property
+    def shown(self) -> int:
+        """Numbers that a token shows: those of its line."""
+        return self.rows
+
+    def contents(self, x: Tensor, mask: Tensor | None = None) -> Contents:
+        """The numbers of each line."""
+        return Contents(x.mT, x[:, 0] > 0)
+
 
 class PeakTokenizer(nn.Module):
     """Find the first peaks of a one-channel signal on a uniform axis, and make a token of each.
@@ -103,6 +112,17 @@ class PeakTokenizer(nn.Module):
             features, present, place = self._peaks(x.float())
         values = self.norm(self.project(features.to(x.dtype)))
         return Tokens(values, present, place.unsqueeze(-1))
+
+    @property
+    def shown(self) -> int:
+        """Numbers that a token shows: its peak's shape, relative place, and logarithms of height and sharpness."""
+        return _WINDOW + 3
+
+    def contents(self, x: Tensor, mask: Tensor | None = None) -> Contents:
+        """What each peak looks like and where it stands in units of the reference peak, which is known of all."""
+        with torch.autocast(x.device.type, enabled=False):
+            features, present, _ = self._peaks(x.float())
+        return Contents(features[..., 4 * _WAVES : 4 * _WAVES + self.shown], present)
 
     @torch.no_grad()
     def _peaks(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:

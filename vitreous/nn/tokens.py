@@ -5,7 +5,7 @@ A tokenizer returns tokens `(B, N, D)`, a mask `(B, N)` or None (True: there is 
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import torch
@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from vitreous.errors import InputError
 
 CONV = {1: nn.Conv1d, 2: nn.Conv2d, 3: nn.Conv3d}
+_SPREAD: dict[int, Callable[..., Tensor]] = {1: F.conv_transpose1d, 2: F.conv_transpose2d, 3: F.conv_transpose3d}
 
 
 class Tokens(NamedTuple):
@@ -23,6 +24,15 @@ class Tokens(NamedTuple):
     values: Tensor
     mask: Tensor | None
     coords: Tensor
+
+
+class Contents(NamedTuple):
+    """What the tokens stand for, before any weight: what can be asked of a model that has not seen them."""
+
+    values: Tensor
+    """`(B, N, shown)`."""
+    there: Tensor | None
+    """`(B, N)`: the tokens with data; None for all."""
 
 
 class PatchTokenizer(nn.Module):
@@ -85,6 +95,46 @@ class PatchTokenizer(nn.Module):
         values = self.norm(self.project(_patches(self.stem(self._padded(x)), *self._window)))
         return Tokens(values, mask, self.coords())
 
+    @property
+    def shown(self) -> int:
+        """Numbers that a token shows: the samples of its patch."""
+        return self.channels * math.prod(self.patch)
+
+    def contents(self, x: Tensor, mask: Tensor | None = None) -> Contents:
+        """The samples of each patch, those beyond the grid as zeros."""
+        if mask is not None:
+            raise InputError("mask: only whole grids show what their patches hold")
+        return Contents(_patches(self._padded(x), self.patch, self.stride), None)
+
+    def cells(self) -> Tensor:
+        """Which tokens are hidden together, `(N,)`: so many that some of their samples are in no other token."""
+        found = torch.zeros_like(self.index[:, 0])
+        for axis, (count, p, s) in enumerate(zip(self.shape, self.patch, self.stride, strict=True)):
+            across = -(-p // s)
+            found = found * -(-count // across) + self.index[:, axis] // across
+        return found
+
+    def covered(self, tokens: Tensor) -> Tensor:
+        """Samples `(B, 1, *grid)` that lie in at least one of the tokens marked in `(B, N)`."""
+        marked = tokens.unflatten(1, self.shape).unsqueeze(1).float()
+        spread = _SPREAD[len(self.grid)](marked, marked.new_ones(1, 1, *self.patch), stride=self.stride)
+        inside = slice(None), slice(None), *(slice(0, n) for n in self.grid)
+        return spread[inside] > 0.5
+
+    def uncovered(self, tokens: Tensor) -> Tensor:
+        """Of the samples of each patch, `(B, N, shown)`, those that lie in none of the marked tokens."""
+        free = (~self.covered(tokens)).expand(-1, self.channels, *self.grid)
+        return _patches(self._padded(free), self.patch, self.stride)
+
+    def assembled(self, values: Tensor) -> Tensor:
+        """Samples `(B, channels, *grid)` from those of the patches, `(B, N, shown)`, the mean where patches overlap."""
+        size = self.channels * math.prod(self.grid)
+        number = torch.arange(1, size + 1, device=values.device).view(1, self.channels, *self.grid)
+        place = _patches(self._padded(number), self.patch, self.stride).flatten()  # 0 beyond the grid
+        total = values.new_zeros(len(values), size + 1).index_add(1, place, values.flatten(1))
+        count = values.new_zeros(size + 1).index_add(0, place, torch.ones_like(place, dtype=values.dtype))
+        return (total / count.clamp(min=1))[:, 1:].reshape(-1, self.channels, *self.grid)
+
     def _padded(self, x: Tensor) -> Tensor:
         return F.pad(x, self._pad) if self._pad else x
 
@@ -138,6 +188,15 @@ class SetTokenizer(nn.Module):
             x = x.masked_fill(~mask.unsqueeze(1), 0.0)
             coords = coords.masked_fill(~mask.unsqueeze(2), 0.0)
         return Tokens(self.norm(self.project(x.mT)), mask, coords)
+
+    @property
+    def shown(self) -> int:
+        """Numbers that a token shows: the features of its element."""
+        return self.features
+
+    def contents(self, x: Tensor, mask: Tensor | None = None) -> Contents:
+        """The features of each element."""
+        return Contents(x.mT, mask)
 
 
 TOKENIZERS = ("patch", "set", "peaks", "lines")

@@ -20,6 +20,7 @@ from vitreous.nn.relative import Layout, RelativeBias
 from vitreous.nn.sparse import Strided, Window
 from vitreous.nn.thresholds import Thresholds
 from vitreous.nn.tokens import PatchTokenizer, SetTokenizer, Tokens
+from vitreous.nn.visible import Visible, pick, pick_pairs
 
 
 class ViT(Recordable):
@@ -80,19 +81,56 @@ class ViT(Recordable):
         if tokens.mask is not None:
             keep(kept, "mask", tokens.mask)
         z = keep(kept, "embedded", self._embed(tokens))  # z_0 = [x_class; x_p E] + E_pos
+        shared = None if pairwise is None else self._pairwise(pairwise, tokens)
+        # what the last block does to tokens that nothing reads need not be computed
+        alone = self.config.pool == "cls" and self.config.attention == "full" and kept is None and self.counting is None
+        z, mask = self._through(z, tokens.mask, shared, None, alone)
+        z = keep(kept, "normed", self.norm(z))  # y = LN(z_L)
+        pooled = keep(kept, "pooled", self.pool(z, mask, seen=None if seen is None else seen.pool))
+        return keep(kept, "out", self.head(pooled))
+
+    def encode(
+        self, x: Tensor, mask: Tensor | None = None, coords: Tensor | None = None, visible: Visible | None = None
+    ) -> Tensor:
+        """The tokens after the last block and its norm, `(B, prefix + N, D)`; of the `visible` ones alone if given.
+
+        The others are not computed at all, so nothing of them is in those that are (He et al. 2022).
+        """
+        tokens: Tokens = self.tokenizer(x, mask, coords)
+        z, places, mask = self._embed(tokens), None, tokens.mask
+        if visible is not None:
+            self.config.check_fewer("masked")
+            places, mask = visible.with_prefix(self.config.prefix), visible.there
+            z = pick(z, places)
+        z, _ = self._through(z, mask, None, places, alone=False)
+        normed: Tensor = self.norm(z)
+        return normed
+
+    def _through(
+        self, z: Tensor, mask: Tensor | None, shared: Tensor | None, places: Tensor | None, alone: bool
+    ) -> tuple[Tensor, Tensor | None]:
+        """Embedded tokens through all blocks, and which of them there are.
+
+        Args:
+            mask: `(B, N)`, the tokens with data.
+            shared: added to the attention logits of every block.
+            places: `(B, n)`, which of the model's tokens these are; None for all.
+            alone: whether the first token is all that is wanted.
+        """
+        seen = self.recording
+        kept: Sink = None if seen is None else seen.model
         if self.stream is not None and torch.is_autocast_enabled(z.device.type):
             z = z.to(self.stream)
-        keys = self._keys(tokens.mask)
-        shared = None if pairwise is None else self._pairwise(pairwise, tokens)
-        reducer, mask = self.thresholds if self.merging is None else self.merging, tokens.mask
+        keys = self._keys(mask)
+        reducer = self.thresholds if self.merging is None else self.merging
         fewer = None if reducer is None else Fewer(reducer)
         if fewer is not None:
             z = fewer.begin(z, mask, self.config.prefix)
-        # what the last block does to tokens that nothing reads need not be computed
-        alone = self.config.pool == "cls" and self.config.attention == "full" and kept is None and self.counting is None
         for layer, block in enumerate(self.blocks):
             first = 1 if alone and layer + 1 == len(self.blocks) else None
             own = None if self.bias is None else self.bias(layer)
+            if places is not None and own is not None:
+                own = pick_pairs(own, places)
             bias = own if shared is None else shared if own is None else shared + own
             kept_here = None if seen is None else seen.blocks.get(layer)
             if fewer is not None and first is None:
@@ -103,11 +141,7 @@ class ViT(Recordable):
                 z = checkpoint(block, z, mask=keys, bias=bias, seen=kept_here, first=first, use_reentrant=False)
             else:
                 z = block(z, mask=keys, bias=bias, seen=kept_here, first=first)
-        if fewer is not None:
-            z, mask = self._end(fewer, z, kept)
-        z = keep(kept, "normed", self.norm(z))  # y = LN(z_L)
-        pooled = keep(kept, "pooled", self.pool(z, mask, seen=None if seen is None else seen.pool))
-        return keep(kept, "out", self.head(pooled))
+        return (z, mask) if fewer is None else self._end(fewer, z, kept)
 
     def _embed(self, tokens: Tokens) -> Tensor:
         """Prepend the prefix tokens and add the positions: `(B, N, D) -> (B, prefix + N, D)`."""

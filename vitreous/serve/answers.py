@@ -77,6 +77,7 @@ class Models(BaseModel):
 
     models: list[Model]
     powder: Powder | None
+    anodes: list[str]
     limits: Bounds
 
 

@@ -19,6 +19,7 @@ from vitreous.batching import ClosedError, FullError
 from vitreous.data import Held
 from vitreous.errors import InputError, first_line
 from vitreous.powder.example import EXAMPLES
+from vitreous.powder.files import ANODES
 from vitreous.serve import answers
 from vitreous.serve.describe import ABOUT, TITLE, asks, responses
 from vitreous.serve.explained import Wish, check_wish
@@ -38,6 +39,7 @@ from vitreous.serve.workers import Workers
 Found = TypeVar("Found")
 _log = logging.getLogger("vitreous.serve")
 _READERS = 2  # processes that read files
+_READING = 10.0  # seconds that this may take
 _GONE = 499  # nobody hears it
 
 
@@ -61,6 +63,7 @@ class Service:
         workers = [self.readers, *([self.powder.workers] if self.powder else [])]
         for each in workers:
             each.start()
+        await asyncio.to_thread(self.about)  # loads what explanations need
         yield
         for model in self.models.values():
             await asyncio.to_thread(model.close)
@@ -105,8 +108,10 @@ class Service:
         if isinstance(asked, ExplainSample):
             row, samples = 0, await self._numbers(model, [asked.sample], sent.size)
         else:
+            if len(sent.files) != 1:
+                raise InputError(f"file: found {len(sent.files)}, expected one")
             row, (samples, _) = asked.row, await self._read(model, sent.files, asked)
-            if len(sent.files) != 1 or row >= len(samples):
+            if row >= len(samples):
                 raise InputError(f"row: found {row}, but the file holds {len(samples)} sample(s), counted from 0")
         found = _good(await asyncio.wrap_future(model.explain(samples[row], wish)))
         return _json({"model": model.name} | found | {"row": {"file": 0, "row": row} | found["row"]})
@@ -123,6 +128,7 @@ class Service:
         return {
             "models": [model.about for model in self.models.values()],
             "powder": self.powder.about if self.powder else None,
+            "anodes": list(ANODES),
             "limits": {name: getattr(self.limits, name) for name in names},
         }
 
@@ -149,16 +155,23 @@ class Service:
             raise InputError("file: found none, expected one or more")
         check_rows(len(files), self.limits)
         job = Reading(model.taken, files, asked.anode, asked.wavelength, self.limits)
-        told, content = await self.readers.run(job, self.limits.seconds)
+        told, content = await self.readers.run(job, min(_READING, self.limits.seconds))
         return samples_of(content), told["counts"]
 
 
 def _array(model: Served, samples: list[Any]) -> NDArray[Any]:
-    try:
-        found = np.asarray(samples)
-    except (ValueError, TypeError, OverflowError, RecursionError):
+    try:  # of words an array would be as large as all with the longest's size
+        found = np.asarray(samples) if _are_numbers(samples) else None
+    except (ValueError, TypeError, OverflowError, RecursionError, MemoryError):
         raise InputError("samples: found lists of unequal length, or what is no number") from None
+    if found is None:
+        raise InputError("samples: found what is no number, expected numbers")
     return model.predictor.check(found)
+
+
+def _are_numbers(samples: list[Any]) -> bool:
+    kinds = set(map(type, samples))
+    return kinds <= {int, float} or (kinds == {list} and all(map(_are_numbers, samples)))
 
 
 def _good(row: Record | InputError) -> Record:
@@ -231,7 +244,7 @@ async def _refused(request: Request, fault: Exception) -> Response:
         told = RefusedError(500, "an error of the service; it has been logged")
     else:
         told = _REFUSALS[kind](fault)
-    return Response(_json({"error": told.reason}), told.status, told.headers, "application/json")
+    return Response(told.content, told.status, told.headers, "application/json")
 
 
 def create_app(

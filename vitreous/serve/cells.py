@@ -1,7 +1,6 @@
 """A powder pattern to its unit cells, in a process of its own: what `/v1/index` answers."""
 
 import json
-import math
 import re
 from dataclasses import dataclass
 from typing import Any
@@ -14,9 +13,10 @@ from vitreous.data.extras import load_extra
 from vitreous.errors import InputError
 from vitreous.powder.cell import NAMES, with_error
 from vitreous.powder.columns import WAVELENGTHS
-from vitreous.powder.example import EXAMPLES, example
+from vitreous.powder.example import example
 from vitreous.powder.files import FORMATS, Pattern, given_radiation, pattern_of, read_pattern, require_wavelength
 from vitreous.powder.indexing import Indexed, Wanted, index_file, index_lines, with_hints
+from vitreous.powder.lattice import volumes
 from vitreous.powder.peaks import Peaks
 from vitreous.powder.rank import Solution
 from vitreous.powder.refine import Fit, reflections
@@ -196,7 +196,7 @@ def _cif(s: Solution, fit: Fit | None, wavelength: float) -> str:
     for name, value, error in zip(NAMES, cell, errors, strict=True):
         label = f"_cell_length_{name}" if name in "abc" else f"_cell_angle_{name}"
         block.set_pair(label, with_error(value, error) if error > 0 else f"{value:.5f}")
-    block.set_pair("_cell_volume", f"{_volume(cell):.3f}")
+    block.set_pair("_cell_volume", f"{float(volumes([cell])[0]):.3f}")
     block.set_pair("_space_group_crystal_system", "trigonal" if s.centring == "R" else s.system)
     block.set_pair("_space_group_centring_type", s.centring)
     block.set_pair("_diffrn_radiation_wavelength", f"{wavelength:g}")
@@ -204,12 +204,3 @@ def _cif(s: Solution, fit: Fit | None, wavelength: float) -> str:
         block.set_pair("_pd_proc_ls_prof_wR_factor", f"{fit.rwp:.4f}")
     text: str = document.as_string()
     return text
-
-
-def _volume(cell: tuple[float, ...]) -> float:
-    a, b, c = cell[:3]
-    x, y, z = (math.cos(math.radians(angle)) for angle in cell[3:])
-    return a * b * c * math.sqrt(max(0.0, 1 + 2 * x * y * z - x * x - y * y - z * z))
-
-
-__all__ = ["EXAMPLES", "Search", "search"]

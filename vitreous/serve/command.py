@@ -10,6 +10,7 @@ import uvicorn
 
 from vitreous.errors import InputError
 from vitreous.serve.app import create_app
+from vitreous.serve.connection import Connection
 from vitreous.serve.guard import LOOPBACK
 from vitreous.serve.limits import Limits
 from vitreous.serve.metrics import Metrics
@@ -18,7 +19,8 @@ from vitreous.serve.served import serve_models
 
 TOKEN = "VITREOUS_TOKEN"
 _LEAST = 8  # letters of a token
-_IDLE = 30  # seconds that a connection may be silent
+_IDLE = 30  # seconds that a connection may be silent after an answer
+_CONNECTIONS = 8  # for each request that is worked on at a time
 
 
 def serve(
@@ -35,12 +37,13 @@ def serve(
         models = serve_models(runs, device, limits, metrics)
         app = create_app(
             models, Powder(limits, metrics) if powder else None, limits, metrics, token,
-            hosts={*LOOPBACK, *map(str.lower, names)} if host in LOOPBACK else (),
+            hosts={*LOOPBACK, *map(str.lower, names)} if host in LOOPBACK or names else (),
         )  # fmt: skip
         # No log of requests: their addresses and paths are the clients' own.
         config = uvicorn.Config(
-            app, lifespan="on", ws="none", access_log=False, log_level="warning", server_header=False,
-            timeout_keep_alive=_IDLE, timeout_graceful_shutdown=int(limits.seconds) + 5,
+            app, http=Connection, lifespan="on", ws="none", access_log=False, log_level="warning",
+            server_header=False, timeout_keep_alive=_IDLE, limit_concurrency=_CONNECTIONS * limits.requests,
+            timeout_graceful_shutdown=int(max(limits.seconds, limits.search_seconds * powder)) + 5,
         )  # fmt: skip
         what = ", ".join([*models, *["powder"] * powder])
         words = f"vitreous: serving {what} at {_address(listening)}"

@@ -4,7 +4,6 @@ Plain ASGI. It never reads a body, and writes nothing about a request but its pa
 """
 
 import hmac
-import json
 import time
 from collections.abc import Collection, Mapping
 from typing import Any
@@ -15,7 +14,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from vitreous.serve.limits import Limits
 from vitreous.serve.metrics import Metrics
 from vitreous.serve.refused import AGAIN, RefusedError
-from vitreous.serve.upload import Budget, Share
+from vitreous.serve.upload import LARGE, Budget, Share
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _PAGE = (
@@ -65,6 +64,8 @@ class Guard:
                 more = _HEADERS | {"Content-Security-Policy": security}
                 if path.startswith("/v1/"):
                     more["Cache-Control"] = "no-store"
+                if status >= 400 and scope["method"] == "POST" and not _is_short(scope):
+                    more["Connection"] = "close"  # what is not read of the body is not waited for
                 message["headers"] = [*message["headers"], *((k.lower().encode(), v.encode()) for k, v in more.items())]
             await send(message)
 
@@ -87,6 +88,8 @@ class Guard:
     def _admit(self, scope: Scope, path: str) -> None:
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
         host = headers.get("host", "")
+        if sum(name == b"host" for name, _ in scope["headers"]) > 1 or any(sign in host for sign in "@/"):
+            raise RefusedError(403, "host: expected one name")
         if self.hosts and (urlsplit(f"//{host}").hostname if _is_host(host) else None) not in self.hosts:
             raise RefusedError(403, "host: the service is not called so; it listens on this machine alone")
         origin = headers.get("origin")
@@ -117,10 +120,16 @@ def _is_host(host: str) -> bool:
     return True
 
 
+def _is_short(scope: Scope) -> bool:
+    """Whether a request says that its body is one that may well be read to its end."""
+    length = dict(scope["headers"]).get(b"content-length", b"")
+    return length.isdigit() and int(length) <= LARGE
+
+
 async def refuse(fault: RefusedError, send: Send) -> None:
     """Send a refusal."""
-    body = json.dumps({"error": fault.reason}, ensure_ascii=False).encode()
-    headers: list[Any] = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+    size = str(len(fault.content)).encode()
+    headers: list[Any] = [(b"content-type", b"application/json"), (b"content-length", size)]
     headers += [(name.lower().encode(), value.encode()) for name, value in fault.headers.items()]
     await send({"type": "http.response.start", "status": fault.status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
+    await send({"type": "http.response.body", "body": fault.content})

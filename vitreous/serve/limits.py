@@ -52,5 +52,5 @@ class Limits(Settings):
 
     @property
     def held(self) -> int:
-        """Bytes of all requests together."""
-        return 16 * self.body
+        """Bytes of all requests together, of those in JSON what they may become."""
+        return 64 * self.body

@@ -4,12 +4,15 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
+_Word = Annotated[str, Field(max_length=200)]
+_Words = Annotated[list[_Word], Field(max_length=32, fail_fast=True)]
+_Numbers = Annotated[list[float], Field(fail_fast=True)]
 _Wavelength = Annotated[float | None, Field(description="Å, in place of what the file says")]
-_Anode = Annotated[str | None, Field(description="of the X-ray tube, e.g. Cu, in place of what the file says")]
-_Name = Annotated[str | None, Field(description="of the model; may be left out where one is served")]
-_Target = Annotated[str | None, Field(description="class or quantity to explain")]
-_Maps = Annotated[list[str] | None, Field(description="attention and rollout, or what the model has, if not given")]
-_Systems = Annotated[list[str] | None, Field(description="crystal systems to search; all if not given")]
+_Anode = Annotated[_Word | None, Field(description="of the X-ray tube, e.g. Cu, in place of what the file says")]
+_Name = Annotated[_Word | None, Field(description="of the model; may be left out where one is served")]
+_Target = Annotated[_Word | None, Field(description="class or quantity to explain")]
+_Maps = Annotated[_Words | None, Field(description="attention and rollout, or what the model has, if not given")]
+_Systems = Annotated[_Words | None, Field(description="crystal systems to search; all if not given")]
 
 
 class Question(BaseModel):
@@ -69,10 +72,10 @@ class _Index(Question):
 class IndexNumbers(_Index):
     """A pattern, or a list of lines, as numbers; or an example's name."""
 
-    example: str | None = None
-    two_theta: Annotated[list[float] | None, Field(description="degrees, rising")] = None
-    intensity: list[float] | None = None
-    sigma: Annotated[list[float] | None, Field(description="standard errors of the intensities")] = None
+    example: _Word | None = None
+    two_theta: Annotated[_Numbers | None, Field(description="degrees, rising")] = None
+    intensity: _Numbers | None = None
+    sigma: Annotated[_Numbers | None, Field(description="standard errors of the intensities")] = None
 
 
 class IndexFile(_Index):

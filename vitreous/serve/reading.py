@@ -84,6 +84,8 @@ def read_samples(job: Reading) -> Told:
             found.append(reader.check(samples))
             check_rows(sum(map(len, found)), limits)
         counts += [1] * len(files) if together else [sum(map(len, found)) - start]
+    if len({part.shape[1:] for part in found}) > 1:
+        raise InputError("file: found samples of different shapes; send files of one shape together")
     content = io.BytesIO()
     np.save(content, np.concatenate(found), allow_pickle=False)
     return {"counts": counts}, content.getvalue()

@@ -23,6 +23,7 @@ from vitreous.serve.reading import Taken
 
 Record = dict[str, Any]
 _EXAMPLES = 4
+_EXPLAINED = 32  # explanations that may wait, apart from predictions, which are far faster
 _LARGE = 100_000  # values of an example that nobody wants to fetch
 
 
@@ -102,7 +103,8 @@ class Served:
         self._batcher = Batcher[NDArray[Any], Record | InputError](
             self._compute, together, limits.wait, limits.queue, metrics.batches(name)
         )
-        metrics.waiting(name, self._batcher.__len__)
+        self._explainer = Batcher[NDArray[Any], Record | InputError](self._compute, 1, 0.0, _EXPLAINED)
+        metrics.waiting(name, lambda: len(self._batcher) + len(self._explainer))
 
     def _compute(self, kind: Hashable, samples: Sequence[NDArray[Any]]) -> list[Record | InputError]:
         assert isinstance(kind, _Predict | _Explain)
@@ -110,12 +112,14 @@ class Served:
 
     def predict(self, samples: NDArray[Any], coverage: float | None) -> "list[Future[Record | InputError]]":
         """One answer to come for each of the samples `(n, channels, *grid)`, which `check` has passed."""
+        if len(samples) > self._batcher.limit:
+            raise InputError(f"samples: found {len(samples)}, expected {self._batcher.limit} at most, which may wait")
         return self._batcher.submit_all(list(samples), _Predict(coverage, samples.shape[1:], samples.dtype.str))
 
     def explain(self, sample: NDArray[Any], wish: Wish) -> "Future[Record | InputError]":
         """Where the model looks in one sample `(channels, *grid)`."""
         maps = check_wish(self.predictor, self.name, wish)
-        return self._batcher.submit(sample, _Explain(wish, maps))
+        return self._explainer.submit(sample, _Explain(wish, maps))
 
     def check_coverage(self, coverage: float | None) -> None:
         """One line where there are no such intervals."""
@@ -148,7 +152,8 @@ class Served:
 
     def close(self) -> None:
         """Answer what waits, and end."""
-        self._batcher.close()
+        for batcher in (self._batcher, self._explainer):
+            batcher.close()
 
 
 def serve_models(paths: Sequence[Path], device: str, limits: Limits, metrics: Metrics) -> dict[str, Served]:

@@ -8,23 +8,29 @@ from typing import Any, Generic, TypeVar
 
 from fastapi import Request
 from pydantic import ValidationError
+from pydantic_core import from_json
+from python_multipart.multipart import parse_options_header
 from starlette.datastructures import FormData, UploadFile
 from starlette.formparsers import MultiPartException, MultiPartParser
 
 from vitreous.data import Held
-from vitreous.errors import InputError
+from vitreous.errors import InputError, first_line
 from vitreous.serve.limits import Limits
 from vitreous.serve.questions import Question
 from vitreous.serve.refused import AGAIN, RefusedError
 
 Json = TypeVar("Json", bound=Question)
 Form = TypeVar("Form", bound=Question)
+Asked = TypeVar("Asked", bound=Question)
 KINDS = ("application/json", "multipart/form-data")
 LARGE = 100_000
 """Bytes of JSON that are worth a thread."""
 _SEVERAL = ("maps", "system")  # fields of which there may be more than one
-_FIELDS, _FILES = 32, 1024
+_FIELDS = 32
+_WORD = 4096  # bytes of a field that is no file
+_PARSED = 20  # bytes that a byte of JSON may become
 _LONGEST = 12  # letters of a suffix
+_LINE = 80  # letters of a client's that a refusal may repeat
 
 
 @dataclass
@@ -77,29 +83,42 @@ class Sent(Generic[Json, Form]):
 
 async def question(request: Request, json: type[Json], form: type[Form], limits: Limits) -> Sent[Json, Form]:
     """What is asked: numbers, or fields with files."""
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if kind not in KINDS:
+    kind, options = parse_options_header(request.headers.get("content-type"))
+    if kind.decode("latin-1") not in KINDS:
         raise RefusedError(415, f"content-type: expected {' or '.join(KINDS)}")
+    if options.get(b"charset", b"utf-8").lower() != b"utf-8":  # others may take for ever, or mean anything
+        raise RefusedError(415, "charset: expected utf-8")
     body = await _body(request, limits)
-    try:
-        if kind == "application/json":
-            asked = await asyncio.to_thread(_validated, json, body) if len(body) > LARGE else _validated(json, body)
-            return Sent(asked, [], len(body))
-        fields, files = await _form(request, body)
-        return Sent(form.model_validate(fields), files, len(body))
-    except ValidationError as fault:
-        raise InputError(_told(fault)) from None
+    if kind == b"application/json":
+        if len(body) <= LARGE:
+            return Sent(_validated(json, body), [], len(body))
+        share: Share = request.scope["state"]["share"]
+        share.take((_PARSED - 1) * len(body))
+        return Sent(await asyncio.to_thread(_validated, json, body), [], len(body))
+    fields, files = await _form(request, body, limits)
+    return Sent(_checked(form, fields), files, len(body))
 
 
 def _validated(json: type[Json], body: bytes) -> Json:
-    return json.model_validate_json(body, strict=True)
+    try:
+        found = from_json(body)
+    except ValueError as fault:
+        raise InputError(f"body: is no JSON ({first_line(fault)[:_LINE]})") from None
+    if not isinstance(found, dict):
+        raise InputError("body: expected an object with fields")
+    return _checked(json, found, strict=True)
 
 
-def _told(fault: ValidationError) -> str:
-    """The first thing that is wrong, without the value, which may be large."""
-    first = fault.errors(include_url=False, include_context=False, include_input=False)[0]
-    where = ".".join(str(part) for part in first["loc"][:3])
-    return f"{where or 'body'}: {first['msg'][0].lower()}{first['msg'][1:]}"
+def _checked(kind: type[Asked], fields: dict[str, Any], strict: bool = False) -> Asked:
+    """The question, or the first thing that is wrong with it, without the value, which may be large."""
+    if len(fields) > _FIELDS:
+        raise InputError(f"fields: found {len(fields)}, expected {_FIELDS} at most")
+    try:
+        return kind.model_validate(fields, strict=strict)
+    except ValidationError as fault:
+        first = fault.errors(include_url=False, include_context=False, include_input=False)[0]
+        where = ".".join(str(part)[:_LINE] for part in first["loc"][:3])
+        raise InputError(f"{where or 'body'}: {first['msg'][0].lower()}{first['msg'][1:]}") from None
 
 
 async def _body(request: Request, limits: Limits) -> bytes:
@@ -120,18 +139,18 @@ def _too_large(limits: Limits) -> RefusedError:
     return RefusedError(413, f"body: expected {limits.body} bytes at most")
 
 
-async def _form(request: Request, body: bytes) -> tuple[dict[str, Any], list[Held]]:
+async def _form(request: Request, body: bytes, limits: Limits) -> tuple[dict[str, Any], list[Held]]:
     async def chunks() -> AsyncGenerator[bytes, None]:
         yield body
 
     parser = _InMemory(
-        request.headers, chunks(), max_files=_FILES, max_fields=_FIELDS, max_part_size=len(body)
+        request.headers, chunks(), max_files=limits.rows + 1, max_fields=_FIELDS, max_part_size=_WORD
     )  # fmt: skip
     try:
         form = await parser.parse()
     except (MultiPartException, ValueError, KeyError) as fault:
         parser.close()
-        raise InputError(f"form: cannot be read ({type(fault).__name__})") from None
+        raise InputError(f"form: cannot be read ({first_line(fault)[:_LINE]})") from None
     try:
         return await _fields(form)
     finally:

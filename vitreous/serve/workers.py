@@ -22,6 +22,7 @@ from vitreous.errors import InputError, first_line
 
 Told = tuple[dict[str, Any], bytes]
 Function = Callable[[Any], Told]
+_PATIENCE = 1.0  # seconds
 _NUMBERS = itertools.count(1)
 _MODULES: list[str] = []  # of all functions: a process that has imported them forks those that work
 
@@ -34,7 +35,7 @@ class Workers:
         count: of processes.
         waiting: jobs that may wait; more are refused.
         memory: megabytes of address space of a process.
-        patient: whether a job that nobody wants any more is finished all the same, as short ones may well be.
+        patient: whether a job that nobody wants any more has a moment to end, as short ones will.
     """
 
     def __init__(self, function: Function, count: int, waiting: int, memory: int, patient: bool = False) -> None:
@@ -57,12 +58,17 @@ class Workers:
         worker.job = number = next(_NUMBERS)
         loop = asyncio.get_running_loop()
         task = loop.run_in_executor(self._threads, worker.call, job, seconds)
-        task.add_done_callback(lambda _: self._idle.put_nowait(worker))
+
+        def over(done: "asyncio.Future[Told]") -> None:
+            if not done.cancelled():
+                done.exception()  # heard, where nobody waits any more: else it would be logged, with a client's data
+            self._idle.put_nowait(worker)
+
+        task.add_done_callback(over)
         try:
             return await asyncio.shield(task)
         except asyncio.CancelledError:
-            if not self._patient:
-                loop.run_in_executor(None, worker.drop, number)
+            loop.call_later(_PATIENCE * self._patient, loop.run_in_executor, None, worker.drop, number)
             raise
 
     def start(self) -> None:

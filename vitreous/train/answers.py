@@ -69,7 +69,7 @@ def outputs(
     model: Callable[[Tensor], Tensor],
     x: NDArray[Any],
     rows: NDArray[np.intp],
-    scaling: Scaling,
+    scaling: Callable[[Tensor], Tensor],
     accelerator: Accelerator | None = None,
     batch: int = 256,
     device: torch.device | None = None,

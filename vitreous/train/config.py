@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from vitreous.errors import check_choice
+from vitreous.errors import InputError, check_choice
 from vitreous.settings import Settings
 from vitreous.train.device import PRECISIONS
 from vitreous.train.optim import OPTIMISERS
@@ -29,6 +29,11 @@ class TrainConfig(Settings):
     """adamw | muon: Muon for the matrices inside the model, AdamW for the rest."""
     weight_decay: float = 0.05
     """Decay of matrices and kernels; norms, biases and positions have none."""
+    layer_decay: float = 1.0
+    """Factor of the learning rate from each layer to the one below it, for weights that a run brings along; the head
+    has the highest."""
+    freeze: bool = False
+    """Train the head alone, on the features of the run that the training begins from."""
     clip: float = 1.0
     """Longest gradient; 0 for any."""
     accumulate: int = 1
@@ -67,3 +72,5 @@ class TrainConfig(Settings):
         self._at_least(1, "steps", "batch", "accumulate", "evaluate_every")
         self._at_least(0, "minutes", "lr", "weight_decay", "clip", "patience", "seed")
         self._probability("warmup", "ema")
+        if not 0 < self.layer_decay <= 1:
+            raise InputError(f"layer_decay: found {self.layer_decay:g}, expected a factor above 0 and up to 1")

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from vitreous.atomic import write_atomically
 from vitreous.errors import InputError
+from vitreous.kind import TASK
 from vitreous.train import state
 from vitreous.train.config import TrainConfig
 from vitreous.train.loop import Log, Loop, Watcher
@@ -33,6 +34,7 @@ class Course:
         evaluate: scores a model; None if there is nothing to evaluate on.
         describe: writes what the run is made of, on the main process.
         finish: scores of the weights that were kept.
+        save: writes a model to the folder.
     """
 
     model: nn.Module
@@ -44,6 +46,15 @@ class Course:
     config: TrainConfig
     describe: Callable[[], None]
     finish: Callable[[], dict[str, Any]]
+    save: Callable[[nn.Module, Path], None] = save_model
+
+
+def check_finished(folder: Path) -> None:
+    """Raise `InputError` unless a folder holds a run that has come to its end."""
+    if not (folder / TASK).is_file():
+        raise InputError(f"{folder}: is no run folder ({TASK} is missing)")
+    if not (folder / RESULT).is_file():
+        raise InputError(f"{folder}: the run has not finished; go on with vitreous train --resume")
 
 
 def finished(folder: Path, resume: bool) -> dict[str, Any] | None:
@@ -66,7 +77,7 @@ def follow(
     def keep(weights: dict[str, Any]) -> None:
         if main:
             kept.load_state_dict(weights)
-            save_model(kept, folder)
+            course.save(kept, folder)
 
     watchers: list[Watcher] = []
     loop = Loop(

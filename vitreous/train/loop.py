@@ -69,7 +69,7 @@ class Loop:
         sharded = config.shard and accelerator.num_processes > 1
         if sharded:
             shard(model.to(accelerator.device))
-        made = optimisers(model, config.optimiser, config.lr, config.weight_decay)
+        made = optimisers(model, config.optimiser, config.lr, config.weight_decay, config.layer_decay)
         self.model = accelerator.prepare_model(model, device_placement=not sharded, evaluation_mode=sharded)
         self.optimisers = [accelerator.prepare_optimizer(optimiser) for optimiser in made]
         compiled = config.compile == "on" or (config.compile == "auto" and accelerator.device.type == "cuda")

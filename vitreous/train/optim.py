@@ -1,6 +1,10 @@
-"""Optimisers and the learning rate: AdamW, or Muon for matrices; decay where it belongs; warm-up and cosine."""
+"""Optimisers and the learning rate: AdamW, or Muon for matrices; decay where it belongs, by layers if asked; warm-up
+and cosine."""
 
 import math
+import re
+from collections import defaultdict
+from typing import Any
 
 import torch
 from torch import nn
@@ -9,6 +13,10 @@ from vitreous.errors import check_choice
 from vitreous.train.muon import Muon
 
 OPTIMISERS = ("adamw", "muon")
+FACTOR = "factor"
+"""In a group of an optimiser: what the learning rate is multiplied by."""
+_BLOCK = re.compile(r"(?:^|\.)(?:blocks|stages)\.(\d+)\.")
+_LAST = ("head", "pool", "norm")
 _NO_DECAY = ("norm", "bias", "position", "prefix", "query", "scale", "table", "latents")
 
 
@@ -17,31 +25,49 @@ def decays(name: str, parameter: nn.Parameter) -> bool:
     return parameter.dim() > 1 and not any(word in name.split(".")[-1] or f"{word}." in name for word in _NO_DECAY)
 
 
-def optimisers(model: nn.Module, kind: str, lr: float, weight_decay: float) -> list[torch.optim.Optimizer]:
+def optimisers(
+    model: nn.Module, kind: str, lr: float, weight_decay: float, layer_decay: float = 1.0
+) -> list[torch.optim.Optimizer]:
     """AdamW over all parameters, or Muon over the matrices inside the model and AdamW over the rest.
 
-    Muon takes the learning rate in AdamW's measure: its updates are scaled to AdamW's root mean square.
+    Muon takes the learning rate in AdamW's measure: its updates are scaled to AdamW's root mean square. Each group has
+    a `FACTOR` for its learning rate, `layer_decay` to the power of the layers above it.
     """
     check_choice("optimiser", kind, OPTIMISERS)
     named = [(name, p) for name, p in model.named_parameters() if p.requires_grad]
-    matrices = [p for name, p in named if kind == "muon" and p.dim() == 2 and _hidden(name) and decays(name, p)]
-    chosen = {id(p) for p in matrices}
-    rest = [(name, p) for name, p in named if id(p) not in chosen]
-    groups = [
-        {"params": [p for name, p in rest if decays(name, p)], "weight_decay": weight_decay},
-        {"params": [p for name, p in rest if not decays(name, p)], "weight_decay": 0.0},
-    ]
+    above = layers_above([name for name, _ in model.named_parameters()])
+    matrices: dict[float, list[nn.Parameter]] = defaultdict(list)
+    rest: dict[tuple[float, float], list[nn.Parameter]] = defaultdict(list)
+    for name, p in named:
+        factor = layer_decay ** above[name]
+        if kind == "muon" and p.dim() == 2 and _hidden(name) and decays(name, p):
+            matrices[factor].append(p)
+        else:
+            rest[factor, weight_decay if decays(name, p) else 0.0].append(p)
     fused = all(p.device.type in ("cuda", "cpu") for _, p in named)
-    adamw = torch.optim.AdamW([g for g in groups if g["params"]], lr=lr, betas=(0.9, 0.98), fused=fused)
+    groups: list[dict[str, Any]] = [
+        {"params": params, "weight_decay": decay, FACTOR: factor} for (factor, decay), params in rest.items()
+    ]
+    adamw = torch.optim.AdamW(groups, lr=lr, betas=(0.9, 0.98), fused=fused)
     if not matrices:
         return [adamw]
-    muon = Muon(matrices, lr=lr, weight_decay=weight_decay, adjust_lr_fn="match_rms_adamw")
-    return [muon, adamw]
+    groups = [{"params": params, FACTOR: factor} for factor, params in matrices.items()]
+    return [Muon(groups, lr=lr, weight_decay=weight_decay, adjust_lr_fn="match_rms_adamw"), adamw]
+
+
+def layers_above(names: list[str]) -> dict[str, int]:
+    """How many layers lie above each parameter: none above head, pool and last norm, all blocks above the tokenizer."""
+    found = {name: _BLOCK.search(name) for name in names}
+    depth = 1 + max((int(match[1]) for match in found.values() if match), default=-1)
+    return {
+        name: depth - int(match[1]) if match else 0 if name.split(".")[0] in _LAST else depth + 1
+        for name, match in found.items()
+    }
 
 
 def _hidden(name: str) -> bool:
     """Muon is for matrices between hidden layers; the first and the last are AdamW's."""
-    return not name.startswith(("tokenizer", "head"))
+    return not any(part in ("tokenizer", "head", "show") for part in name.split("."))
 
 
 def rate(step: float, steps: int, warmup: float, final: float = 0.01) -> float:

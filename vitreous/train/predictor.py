@@ -1,6 +1,5 @@
 """`Predictor`: raw input in, physical answer out, from a run folder. Loading never executes code."""
 
-import json
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from os import PathLike
@@ -15,15 +14,15 @@ from torch import Tensor
 from vitreous.data.scale import Scaling
 from vitreous.data.source import Axis
 from vitreous.errors import InputError
-from vitreous.kind import translates
+from vitreous.kind import PRETRAINING, kind_of, translates
 from vitreous.nn.budget import spending
 from vitreous.nn.config import ViTConfig
 from vitreous.nn.merge import merged
 from vitreous.nn.models import Model
 from vitreous.prediction import AnyPredictor, Prediction, quantities
-from vitreous.train.about import TASK, describe, understand
+from vitreous.train.about import describe, read_task
 from vitreous.train.answers import outputs
-from vitreous.train.run import RESULT
+from vitreous.train.course import check_finished
 from vitreous.train.task import Regression, Task
 from vitreous.zoo.weights import load_model
 
@@ -88,14 +87,7 @@ def load(folder: str | PathLike[str], device: str = "cpu") -> Predictor:
     folder = Path(folder)
     if translates(folder):
         raise InputError(f"{folder}: translates texts; it is for vitreous predict, eval, explain and compare")
-    if not (folder / TASK).is_file():
-        raise InputError(f"{folder}: is no run folder ({TASK} is missing)")
-    if not (folder / RESULT).is_file():
-        raise InputError(f"{folder}: the run has not finished; go on with vitreous train --resume")
-    try:
-        known = understand(json.loads((folder / TASK).read_text()))
-    except InputError as fault:
-        raise InputError(f"{folder / TASK}: {fault}") from None
-    except (OSError, ValueError) as fault:
-        raise InputError(f"{folder / TASK}: is damaged ({fault})") from None
-    return Predictor(load_model(folder).to(torch.device(device)), *known)
+    if kind_of(folder) == PRETRAINING:
+        raise InputError(f"{folder}: is a pre-training, which answers nothing yet; vitreous train … --from {folder}")
+    check_finished(folder)
+    return Predictor(load_model(folder).to(torch.device(device)), *read_task(folder))

@@ -9,7 +9,8 @@ from vitreous.nn.vit import ViT
 from vitreous.train.budget import check_budget
 from vitreous.train.config import TrainConfig
 from vitreous.train.predictor import Predictor
-from vitreous.train.run import Experiment, Start
+from vitreous.train.run import Experiment
+from vitreous.train.start import Start
 
 STEPS, RATE = 200, 0.02
 
@@ -45,5 +46,5 @@ def prune(
         **{name: value for name, value in changes.items() if value is not None},
     )  # fmt: skip
     config = replace(model.config, thresholds=True, dropout=0.0, attention_dropout=0.0, drop_path=0.0)
-    start = Start(model, predictor.task, predictor.scaling)
+    start = Start(model, predictor.scaling, predictor.task)
     return replace(made, model=config, train=train, start=start, budget=budget, **split)

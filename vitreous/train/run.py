@@ -30,7 +30,7 @@ from vitreous.nn.budget import spending
 from vitreous.nn.linear import in_eight_bits
 from vitreous.nn.models import Config, Model, build
 from vitreous.nn.vit import ViT
-from vitreous.train.about import TASK, describe
+from vitreous.train.about import write_task
 from vitreous.train.answers import collect, outputs, write_answers
 from vitreous.train.budget import BudgetLoss
 from vitreous.train.config import TrainConfig
@@ -38,7 +38,8 @@ from vitreous.train.course import METRICS as METRICS
 from vitreous.train.course import RESULT as RESULT
 from vitreous.train.course import Course, finished, follow
 from vitreous.train.device import keep_compiled, pick_device, pick_precision
-from vitreous.train.stream import ArrayStream, Batch, FreshStream, Stream
+from vitreous.train.start import Start, begin, freeze
+from vitreous.train.stream import Batch, stream_of
 from vitreous.train.task import Mixture, Regression, Task, task_for
 from vitreous.zoo.weights import load_model
 
@@ -77,17 +78,8 @@ class Experiment:
     validation: float = 0.1
     test: float = 0.1
     command: tuple[str, ...] = ()
-    start: "Start | None" = None
+    start: Start | None = None
     budget: float = 0.0
-
-
-@dataclass(frozen=True)
-class Start:
-    """What a finished run brings to another: its weights, what its outputs mean, how its samples were scaled."""
-
-    model: Model
-    task: Task
-    scaling: Scaling
 
 
 def adjusted(found: Experiment, changes: dict[str, Any]) -> Experiment:
@@ -143,34 +135,22 @@ def train(
         return found
     e.augment.check(len(e.source.axes))
     parts = split(e.source, e.validation, e.test, config.seed)
-    if e.start is None:
-        task = task_for(e.source, parts.train, e.loss, e.label_smoothing, e.hypotheses)
-        scaling = fit_scaling(e.scale, e.source.x, parts.train)
-    else:
-        task, scaling = e.start.task, e.start.scaling
+    known = None if e.start is None else e.start.task
+    task = known or task_for(e.source, parts.train, e.loss, e.label_smoothing, e.hypotheses)
+    scaling = fit_scaling(e.scale, e.source.x, parts.train) if e.start is None else e.start.scaling
     accelerator = machine(config.precision, device)
-    if config.batch % (accelerator.num_processes * config.accumulate):
-        raise InputError(
-            f"batch: {config.batch} samples cannot be shared evenly by {accelerator.num_processes} process(es) "
-            f"in {config.accumulate} part(s)"
-        )
+    check_share(config, accelerator)
     torch.manual_seed(config.seed)
     model = build(replace(e.model, input=e.source.input, out=task.outputs))
     if e.start is not None:
-        model.load_state_dict(e.start.model.state_dict(), strict=False)
-    elif isinstance(task, Mixture):
+        begin(model, e.start)
+    if isinstance(task, Mixture) and known is None:
         _spread(model, task.start(_labels(e.source, parts.train)))
+    if config.freeze:
+        freeze(model, e.start)
     loss = BudgetLoss(model, task.loss, e.budget) if e.budget else task.loss
-    if isinstance(model, ViT):
-        model.checkpointing = config.checkpointing
-        model.stream = torch.bfloat16 if config.stream == "bfloat16" else None
-        in_eight_bits(model, config.precision == "float8")
-    place = accelerator.device, accelerator.process_index, accelerator.num_processes
-    stream: Stream
-    if e.source.fresh is None:
-        stream = ArrayStream(e.source, parts.train, task, config.batch, config.seed, *place)
-    else:
-        stream = FreshStream(e.source, task, config.batch, config.seed, *place)
+    settle(model, config)
+    stream = stream_of(e.source, parts.train, task, config.batch, config.seed, accelerator)
     plain = e.augment == Augment()
 
     def prepare(x: Tensor, y: Tensor) -> Batch:
@@ -182,7 +162,7 @@ def train(
             out = outputs(trained, e.source.x, parts.validation, scaling, accelerator, config.batch)
         return task.metrics(out, task.encode(_labels(e.source, parts.validation))) | spent
 
-    if accelerator.device.type == "cuda" and config.compile != "off":
+    if compiles(config, accelerator):
         prepare = torch.compile(prepare)
 
     def tell() -> None:
@@ -204,6 +184,28 @@ def train(
         finish,
     )
     return follow(course, folder, accelerator, started, resume, tensorboard, bar)
+
+
+def check_share(config: TrainConfig, accelerator: Accelerator) -> None:
+    """Raise `InputError` unless the processes can share a batch."""
+    if config.batch % (accelerator.num_processes * config.accumulate):
+        raise InputError(
+            f"batch: {config.batch} samples cannot be shared evenly by {accelerator.num_processes} process(es) "
+            f"in {config.accumulate} part(s)"
+        )
+
+
+def compiles(config: TrainConfig, accelerator: Accelerator) -> bool:
+    """Whether what is done to a batch is compiled: on a GPU, unless that is not wanted."""
+    return accelerator.device.type == "cuda" and config.compile in ("auto", "on")
+
+
+def settle(model: Model, config: TrainConfig) -> None:
+    """Let a model compute as its training wants it."""
+    if isinstance(model, ViT):
+        model.checkpointing = config.checkpointing
+        model.stream = torch.bfloat16 if config.stream == "bfloat16" else None
+        in_eight_bits(model, config.precision == "float8")
 
 
 def _finish(
@@ -246,12 +248,6 @@ def _labels(source: Source, rows: NDArray[np.intp]) -> NDArray[Any]:
     return labels
 
 
-def write_task(folder: Path, task: Task, scaling: Scaling, source: Source) -> None:
-    """`task.json`: what goes in and what comes out."""
-    about = describe(task, scaling, source.axes, source.channels, source.name)
-    write_atomically(folder / TASK, (json.dumps(about, indent=1) + "\n").encode())
-
-
 def _write_experiment(folder: Path, e: Experiment, parts: Split, accelerator: Accelerator) -> None:
     """`experiment.json`: how the run is made, for those who want to make it again."""
     about = {
@@ -264,6 +260,7 @@ def _write_experiment(folder: Path, e: Experiment, parts: Split, accelerator: Ac
         "hypotheses": e.hypotheses,
         "validation": e.validation,
         "test": e.test,
+        "from": "" if e.start is None else e.start.name,
         "samples": {part: len(getattr(parts, part)) for part in PARTS},
         "made_with": made_with(accelerator),
     }

@@ -14,6 +14,7 @@ from accelerate import Accelerator
 from torch import Tensor, nn
 
 from vitreous.train.config import TrainConfig
+from vitreous.train.optim import FACTOR
 from vitreous.train.stream import Batch
 
 _FIRST = 3  # steps before a graph is recorded: compilers and optimisers prepare themselves in them
@@ -68,12 +69,13 @@ class Step:
         self._share.fill_(share)
         for optimiser in self.optimisers:
             for group in optimiser.param_groups:
+                own = lr * group.get(FACTOR, 1.0)
                 if isinstance(group["lr"], Tensor):
-                    group["lr"].fill_(lr)
+                    group["lr"].fill_(own)
                 else:
-                    group["lr"] = lr
+                    group["lr"] = own
         if self._graphs and self._done[x.shape] == _FIRST:
-            self._record(x, y, lr)
+            self._record(x, y)
         self._done[x.shape] += 1
         if x.shape in self._recorded:
             return self._recorded[x.shape](x, y)
@@ -99,12 +101,12 @@ class Step:
             self.average.follow(self._share)
         return total
 
-    def _record(self, x: Tensor, y: Tensor, lr: float) -> None:
+    def _record(self, x: Tensor, y: Tensor) -> None:
         """The step with batches of this shape as a CUDA graph, where it can be one."""
         for optimiser in self.optimisers:
             for group in optimiser.param_groups:
                 if not isinstance(group["lr"], Tensor):  # one and the same for the graphs of all shapes
-                    group["lr"] = torch.tensor(lr, device=x.device)
+                    group["lr"] = torch.tensor(group["lr"], device=x.device)
                 if "capturable" in group:
                     group["capturable"] = True
         try:

@@ -2,18 +2,27 @@
 
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, Protocol
 
 import numpy as np
 import torch
+from accelerate import Accelerator
 from numpy.typing import NDArray
 from torch import Tensor
 
 from vitreous.data.source import Source
-from vitreous.train.task import Task
 
 Batch = tuple[Tensor, Tensor]
 Stream = Callable[[int], Batch]
 """Raw samples `(B, C, *grid)` and targets `(B, K)` of a step, on the device."""
+
+
+class Encodes(Protocol):
+    """A task, as far as batches are concerned."""
+
+    def encode(self, y: NDArray[Any] | Tensor) -> Tensor:
+        """Labels to the floats `(n, K)` that a model is trained on."""
+
 
 _SIMULATED = 16384  # samples that keep a GPU busy while they are simulated, where they are small
 _HELD = 80 << 20  # bytes of simulated samples at a time
@@ -40,7 +49,7 @@ class FreshStream:
     """
 
     def __init__(
-        self, source: Source, task: Task, batch: int, seed: int, device: torch.device, rank: int = 0, world: int = 1
+        self, source: Source, task: Encodes, batch: int, seed: int, device: torch.device, rank: int = 0, world: int = 1
     ) -> None:
         self.source, self.task, self.share, self.device = source, task, batch // world, device
         self.seed, self.rank = seed, rank
@@ -95,7 +104,7 @@ class ArrayStream:
         self,
         source: Source,
         rows: NDArray[np.intp],
-        task: Task,
+        task: Encodes,
         batch: int,
         seed: int,
         device: torch.device,
@@ -147,3 +156,13 @@ class ArrayStream:
         samples = np.empty((len(wanted), *self.source.input), dtype=self.source.x.dtype)
         samples[order] = self.source.x[wanted[order]]
         return torch.from_numpy(samples)
+
+
+def stream_of(
+    source: Source, rows: NDArray[np.intp], task: Encodes, batch: int, seed: int, accelerator: Accelerator
+) -> Stream:
+    """The batches of a run: rows of a source, or new samples where it simulates them."""
+    place = accelerator.device, accelerator.process_index, accelerator.num_processes
+    if source.fresh is None:
+        return ArrayStream(source, rows, task, batch, seed, *place)
+    return FreshStream(source, task, batch, seed, *place)

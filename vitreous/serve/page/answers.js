@@ -6,9 +6,9 @@
  * @typedef {{name: string, kind: string, task: string, data: string, input: number[], axes: Axis[], channels: string[],
  *   white: number | null, classes: string[], targets: Target[], intervals: boolean, coverage: number | null, maps: string[],
  *   formats: string[]}} Model
- * @typedef {{formats: string[], anodes: string[], systems: string[]}} Powder
+ * @typedef {{formats: string[], systems: string[]}} Powder
  * @typedef {{body: number, points: number, rows: number, seconds: number, search_seconds: number}} Limits
- * @typedef {{models: Model[], powder: Powder | null, limits: Limits}} Served
+ * @typedef {{models: Model[], powder: Powder | null, anodes: string[], limits: Limits}} Served
  * @typedef {{model: string, name: string, truth: string, sample: any}} Sample
  * @typedef {{patterns: {name: string, about: string}[], samples: Sample[]}} Examples
  *

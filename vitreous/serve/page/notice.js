@@ -33,15 +33,16 @@ export class Notice {
     this.stop();
     const mine = (this._work = new AbortController());
     const started = performance.now();
+    const tick = () => (this._clock.textContent = seconds((performance.now() - started) / 1000));
     const show = () => {
       this._busy.hidden = false;
       this._label.textContent = label;
-      this._said.textContent = label;
-      this._clock.textContent = seconds((performance.now() - started) / 1000);
+      this.say(label); // once: what is rewritten is read out again
+      tick();
     };
     this._fault.textContent = "";
     const soon = setTimeout(show, SOON);
-    this._timer = setInterval(() => !this._busy.hidden && show(), 100);
+    this._timer = setInterval(() => !this._busy.hidden && tick(), 100);
     const timer = this._timer;
     this._cancel.onclick = () => {
       mine.abort();

@@ -180,7 +180,11 @@ function difference(drawn, data, middle, room) {
   const unit = drawn.valToPos(0, "y", true) - drawn.valToPos(1, "y", true);
   const [low, high] = /** @type {[number, number]} */ ([drawn.scales.x.min, drawn.scales.x.max]);
   ctx.lineWidth = devicePixelRatio;
-  stroke(ctx, bbox.left, middle, middle, "line", devicePixelRatio);
+  ctx.strokeStyle = colours("line");
+  ctx.beginPath();
+  ctx.moveTo(bbox.left, middle);
+  ctx.lineTo(bbox.left + bbox.width, middle);
+  ctx.stroke();
   ctx.strokeStyle = colours("difference");
   ctx.beginPath();
   let first = true;

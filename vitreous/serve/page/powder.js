@@ -24,7 +24,7 @@ export function powderPanel(service, served, examples) {
   const panel = element("section");
   const notice = new Notice();
   const results = element("div", { class: "results", hidden: true });
-  const radiation = radiationFields(powder.anodes);
+  const radiation = radiationFields(served.anodes);
   const systems = powder.systems.map((name) => element("input", { type: "checkbox", value: name, checked: true, id: fresh() }));
   const lines = element("input", { type: "checkbox", id: fresh() });
   const again = element("button", { type: "button", disabled: true, click: () => source && search(source) }, "Search again");
@@ -51,9 +51,16 @@ export function powderPanel(service, served, examples) {
     source = wanted;
     again.disabled = false;
     const system = systems.filter((box) => box.checked).map((box) => box.value);
+    if (!system.length) {
+      notice.stop();
+      notice.fail("Tick a crystal system to search.");
+      results.hidden = options.open = true;
+      systems[0].focus();
+      return;
+    }
     const name = "file" in wanted ? wanted.file.name : wanted.example;
     const found = await notice.during(`Searching for the cell of ${name}`, (signal) => {
-      if ("example" in wanted) return service.post("v1/index", { example: wanted.example, ...radiation.given(), system }, signal);
+      if ("example" in wanted) return service.post("v1/index", { example: wanted.example, system }, signal);
       const form = new FormData();
       form.set("file", wanted.file);
       form.set("system", system.join(","));
@@ -62,7 +69,8 @@ export function powderPanel(service, served, examples) {
       return service.post("v1/index", form, signal);
     });
     if (found) show(found, name);
-    else if (/wavelength|anode/.test(notice.reason)) {
+    else results.hidden ||= notice.reason !== "";
+    if (/wavelength|anode/.test(notice.reason)) {
       options.open = true;
       radiation.focus();
     }

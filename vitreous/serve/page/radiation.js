@@ -4,8 +4,7 @@ import { choice, element, field } from "./element.js";
 
 /**
  * @param {string[]} anodes
- * @returns {{element: HTMLElement, fill: (form: FormData) => void, given: () => {anode?: string, wavelength?: number},
- *   focus: () => void}}
+ * @returns {{element: HTMLElement, fill: (form: FormData) => void, focus: () => void}}
  */
 export function radiationFields(anodes) {
   const anode = choice([["", "as the file says"], ...anodes.map((name) => /** @type {[string, string]} */ ([name, `${name} Kα`])), ["other", "other wavelength"]], () => {
@@ -21,7 +20,6 @@ export function radiationFields(anodes) {
   };
   return {
     element: element("div", { class: "fields" }, field("Radiation", anode), own),
-    given,
     fill: (form) => Object.entries(given()).forEach(([name, value]) => form.set(name, String(value))),
     focus: () => anode.focus(),
   };

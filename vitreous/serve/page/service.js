@@ -1,6 +1,7 @@
 /** Questions to the service: one line where it refuses, a token where it wants one. */
 
 const KEY = "vitreous-token";
+const SENDABLE = /^[\x20-\x7e]+$/; // what a header can carry
 
 /** What the service, or the way to it, says in one line. */
 export class ServiceFault extends Error {
@@ -15,8 +16,7 @@ export class Service {
   /** @param {(reason: string) => Promise<string | null>} askToken asks the person; null where they do not know */
   constructor(askToken) {
     this._askToken = askToken;
-    this._token = sessionStorage.getItem(KEY) ?? "";
-    this._refused = false;
+    this._token = kept();
     /** @type {Promise<string | null> | null} */
     this._asking = null;
   }
@@ -63,6 +63,7 @@ export class Service {
     }
     const told = await reply.json().catch(() => ({}));
     if (!reply.ok) throw new ServiceFault(told.error ?? `The service answered ${reply.status}.`, reply.status);
+    if (used) keep(used);
     return told;
   }
 
@@ -72,7 +73,24 @@ export class Service {
     const given = await this._asking;
     if (given === null) throw new ServiceFault("The service asks for a token. Load the page again to give one.", 401);
     this._token = given;
-    sessionStorage.setItem(KEY, given);
+  }
+}
+
+/** @returns {string} the token that was right before the page was loaded again, or empty */
+function kept() {
+  try {
+    return sessionStorage.getItem(KEY) ?? "";
+  } catch {
+    return ""; // Storage is refused: the token is asked for again.
+  }
+}
+
+/** @param {string} token that the service has taken */
+function keep(token) {
+  try {
+    sessionStorage.setItem(KEY, token);
+  } catch {
+    // It lasts as long as the page, then.
   }
 }
 
@@ -97,7 +115,9 @@ export function tokenDialog(dialog) {
     };
     form.onsubmit = (event) => {
       event.preventDefault();
-      done(input.value.trim());
+      const given = input.value.trim();
+      if (SENDABLE.test(given)) done(given);
+      else fault.textContent = "A token has only letters, digits and signs of ASCII: look for a dash or a quotation mark of another kind.";
     };
     leave.onclick = dialog.onclose = () => done(null);
     dialog.showModal();

@@ -1,10 +1,13 @@
-/** A slate to draw on, by mouse, pen or finger. */
+/** A slate to draw on, by mouse, pen or finger, or with the keyboard. */
 
 import { element } from "./element.js";
 
 /** @typedef {[number, number][]} Stroke in units of the slate's side */
 
 const SIDE = 560; // pixels of the canvas, whatever its size on the page
+const STEP = 0.04; // of the keyboard's pen, in units of the side
+/** @type {Record<string, [number, number]>} */
+const WAYS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
 
 export class Sketch {
   /**
@@ -18,21 +21,28 @@ export class Sketch {
     this.strokes = [];
     /** @type {number | null} */
     this._pointer = null;
-    this.canvas = element("canvas", { class: "slate", width: SIDE, height: SIDE, role: "img", "aria-label": "Slate to draw on with mouse, pen or finger; with the keyboard, choose an example instead" });
+    this.canvas = element("canvas", { class: "slate", width: SIDE, height: SIDE, tabindex: 0, role: "application", "aria-label": "Slate to draw on. With the keyboard: arrows move the pen, space puts it down or lifts it." });
+    /** @type {[number, number]} */
+    this._pen = [0.5, 0.3];
+    this._down = false;
     this.canvas.addEventListener("pointerdown", (event) => this._start(event));
     this.canvas.addEventListener("pointermove", (event) => this._move(event));
     for (const end of ["pointerup", "pointercancel"]) this.canvas.addEventListener(end, () => (this._pointer = null));
+    this.canvas.addEventListener("keydown", (event) => this._key(event));
+    for (const change of ["focus", "blur"]) this.canvas.addEventListener(change, () => this._lift());
     this._paint();
   }
 
   /** Forget the last stroke. */
   undo() {
+    this._down = false;
     this.strokes.pop();
     this._changed();
   }
 
   /** Forget all of them. */
   clear() {
+    this._down = false;
     this.strokes = [];
     this._changed();
   }
@@ -41,6 +51,7 @@ export class Sketch {
   _start(event) {
     if (this._pointer !== null || event.button !== 0) return;
     event.preventDefault();
+    this._lift();
     this._pointer = event.pointerId;
     this.canvas.setPointerCapture(event.pointerId);
     this.strokes.push([this._place(event)]);
@@ -52,6 +63,28 @@ export class Sketch {
     if (event.pointerId !== this._pointer) return;
     for (const each of event.getCoalescedEvents?.() ?? [event]) this.strokes[this.strokes.length - 1].push(this._place(each));
     this._changed();
+  }
+
+  /** @param {KeyboardEvent} event */
+  _key(event) {
+    if (event.ctrlKey || event.altKey || event.metaKey || this._pointer !== null) return;
+    const way = WAYS[event.key];
+    if (!way && event.key !== " ") return;
+    event.preventDefault();
+    if (way) this._pen = /** @type {[number, number]} */ (this._pen.map((at, i) => Math.min(1, Math.max(0, at + STEP * way[i]))));
+    else if (!event.repeat) {
+      this._down = !this._down;
+      if (this._down) this.strokes.push([]);
+    }
+    if (!this._down) return this._paint();
+    this.strokes[this.strokes.length - 1].push(this._pen);
+    this._changed();
+  }
+
+  /** Take the keyboard's pen off the slate. */
+  _lift() {
+    this._down = false;
+    this._paint();
   }
 
   /** @param {PointerEvent} event @returns {[number, number]} */
@@ -74,8 +107,20 @@ export class Sketch {
       context.font = `${SIDE / 16}px system-ui, sans-serif`;
       context.textAlign = "center";
       context.fillText("Draw here", SIDE / 2, SIDE / 2);
+      if (this.canvas.matches(":focus-visible")) context.fillText("arrows move, space draws", SIDE / 2, SIDE * 0.58);
     }
     draw(context, this.strokes, SIDE, 0, 0, this.width * SIDE);
+    if (this.canvas.matches(":focus-visible")) this._paintPen(context);
+  }
+
+  /** @param {CanvasRenderingContext2D} context */
+  _paintPen(context) {
+    context.strokeStyle = context.fillStyle = "#f67d15";
+    context.lineWidth = SIDE / 100;
+    context.beginPath();
+    context.arc(this._pen[0] * SIDE, this._pen[1] * SIDE, (this.width * SIDE) / 2, 0, 2 * Math.PI);
+    if (this._down) context.fill();
+    else context.stroke();
   }
 }
 

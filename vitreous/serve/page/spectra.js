@@ -14,8 +14,8 @@ import { drawSpectrum } from "./spectrum-plot.js";
 
 /** @typedef {import("./answers.js").Model} Model */
 /** @typedef {{files: File[]} | {samples: import("./answers.js").Sample[]}} Source */
+/** @typedef {{source: Source, which: number, file: number, row: number}} Chosen a row of the table that is shown, and what that is of */
 
-const ANODES = ["Cr", "Fe", "Co", "Cu", "Ga", "Mo", "Ag", "W"];
 const COVERAGES = [0.5, 0.68, 0.8, 0.9, 0.95, 0.99];
 const USUAL = 0.9;
 const NO_MAP = "An exported file cannot be looked into: serve its run folder to see where it looked.";
@@ -32,24 +32,22 @@ export function spectraPanel(service, served, examples, models) {
   const notice = new Notice();
   const results = element("div", { class: "results", hidden: true });
   const about = element("p", { class: "lead" });
-  const radiation = radiationFields(served.powder?.anodes ?? ANODES);
+  const radiation = radiationFields(served.anodes);
   let model = models[0];
-  /** @type {Source | null} */
-  let source = null;
-  let chosen = 0;
+  /** @type {Chosen | null} */
+  let chosen = null;
 
   const plot = new Plot("The chosen spectrum");
   const title = element("h2");
-  const maps = choice([], () => latest.put(chosen));
+  const maps = choice([], () => chosen && latest.put(chosen));
   const mapField = field("Along the axis", maps);
   plot.tools.prepend(mapField);
-  const coverage = choice([], () => source && predict(source));
+  const coverage = choice([], () => chosen && predict(chosen.source));
   const coverageField = field("Intervals", coverage);
 
-  const latest = new Latest(async (/** @type {number} */ which, signal) => {
-    if (!source) return;
+  const latest = new Latest(async (/** @type {Chosen} */ wanted, signal) => {
     try {
-      const found = await explain(source, which, signal);
+      const found = await explain(wanted, signal);
       if (!signal.aborted && found) drawSpectrum(plot, found);
     } catch (fault) {
       if (signal.aborted) return;
@@ -58,17 +56,16 @@ export function spectraPanel(service, served, examples, models) {
     }
   }, 50);
 
-  /** @param {Source} wanted @param {number} which @param {AbortSignal} signal @returns {Promise<any>} */
-  async function explain(wanted, which, signal) {
-    if ("samples" in wanted) {
-      const { sample } = wanted.samples[which];
+  /** @param {Chosen} wanted @param {AbortSignal} signal @returns {Promise<any>} */
+  async function explain({ source, which, file, row }, signal) {
+    if ("samples" in source) {
+      const { sample } = source.samples[which];
       if (model.maps.length) return service.post("v1/explain", { model: model.name, sample, maps: [maps.value] }, signal);
       return { on: "grid", axes: model.axes, channels: model.channels, sample, maps: [], places: [] };
     }
     if (!model.maps.length) return null;
-    const { file, row } = places[which];
     const form = new FormData();
-    form.set("file", wanted.files[file]);
+    form.set("file", source.files[file]);
     form.set("row", String(row));
     form.set("model", model.name);
     form.set("maps", maps.value);
@@ -76,12 +73,8 @@ export function spectraPanel(service, served, examples, models) {
     return service.post("v1/explain", form, signal);
   }
 
-  /** @type {{file: number, row: number}[]} */
-  let places = [];
-
   /** @param {Source} wanted */
   async function predict(wanted) {
-    source = wanted;
     latest.drop();
     const asked = model;
     const spread = coverage.value ? { coverage: Number(coverage.value) } : {};
@@ -94,20 +87,22 @@ export function spectraPanel(service, served, examples, models) {
       if (asked.kind === "pattern") radiation.fill(form);
       return service.post("v1/predict", form, signal);
     });
-    if (found && asked === model) show(found, wanted);
+    if (asked !== model) return;
+    if (found) show(found, wanted);
+    else if (notice.reason) forget();
   }
 
   /** @param {import("./answers.js").Predicted} found @param {Source} wanted */
   function show(found, wanted) {
-    places = found.rows;
     const names = found.rows.map(({ file, row }, i) => {
       if ("samples" in wanted) return wanted.samples[i].name;
       return wanted.files.length > 1 ? `${wanted.files[file].name} ${row + 1}` : `${row + 1}`;
     });
     const choose = (/** @type {number} */ which) => {
-      chosen = which;
+      const { file, row } = found.rows[which];
+      chosen = { source: wanted, which, file, row };
       title.textContent = /^\d+$/.test(names[which]) ? `Spectrum ${names[which]}` : names[which];
-      latest.put(which);
+      latest.put(chosen);
     };
     const seen = "samples" in wanted || model.maps.length > 0;
     results.replaceChildren(...[
@@ -121,6 +116,13 @@ export function spectraPanel(service, served, examples, models) {
     choose(0);
   }
 
+  /** Show no results: those of one file are not to stand below what is said of another. */
+  function forget() {
+    latest.drop();
+    chosen = null;
+    results.hidden = true;
+  }
+
   const place = dropPlace(panel, {
     label: "Drop a file of spectra here", formats: model.formats, several: true, most: served.limits.body,
     take: (files) => predict({ files }),
@@ -131,10 +133,8 @@ export function spectraPanel(service, served, examples, models) {
   /** @param {Model} wanted */
   function use(wanted) {
     notice.stop();
-    latest.drop();
+    forget();
     model = wanted;
-    source = null;
-    results.hidden = true;
     about.textContent = described(model);
     place.formats(model.formats);
     radiation.element.hidden = model.kind !== "pattern";
