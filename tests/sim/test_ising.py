@@ -11,7 +11,12 @@ from vitreous.errors import InputError
 from vitreous.sim.ising import (
     CRITICAL,
     Lattice,
+    _clusters,
+    _connected,
+    correlation_length,
     energy,
+    heat_capacity,
+    lowest,
     magnetisation,
     metropolis,
     microstates,
@@ -117,3 +122,54 @@ def test_a_seed_decides_all() -> None:
         return microstates(torch.linspace(1, 4, 6), Lattice(8), sweeps=5)
 
     assert torch.equal(drawn(), drawn())
+
+
+@pytest.mark.parametrize(("boundary", "ferromagnetic"), LATTICES)
+def test_both_ways_to_find_clusters_find_the_same(boundary: str, ferromagnetic: bool) -> None:
+    torch.manual_seed(8)
+    neighbours, _ = Lattice(12, boundary, ferromagnetic).bonds()
+    frozen = torch.rand(20, 2, 144) < torch.linspace(0.1, 0.9, 20)[:, None, None]
+    one, other = _connected(frozen, neighbours), _clusters(frozen, neighbours)
+    assert torch.equal(one[:, :, None] == one[:, None], other[:, :, None] == other[:, None])
+    assert 0 <= int(one.min()) <= int(one.max()) < 144
+
+
+@pytest.mark.parametrize(
+    ("boundary", "lowest_energy"), [("periodic", -2), ("skewed", -2), ("antiperiodic", -2 + 32 / 64)]
+)
+@pytest.mark.parametrize("ferromagnetic", [True, False])
+def test_spins_start_in_states_of_lowest_energy(boundary: str, lowest_energy: float, ferromagnetic: bool) -> None:
+    if boundary == "skewed" and not ferromagnetic:
+        pytest.skip("a skewed row breaks the chequers")
+    lattice = Lattice(8, boundary, ferromagnetic)
+    assert (energy(lowest(50, lattice), lattice) == lowest_energy).all()
+
+
+def test_the_wall_of_an_antiperiodic_lattice_starts_anywhere() -> None:
+    torch.manual_seed(9)
+    spins = lowest(4000, Lattice(6, "antiperiodic"))
+    broken = (spins[:, :, :-1] != spins[:, :, 1:]).float().mean(0)
+    assert (broken - 1 / 6).abs().max() < 5 * math.sqrt(1 / 6 / 4000)  # one of the six bonds along every row
+
+
+def test_correlations_are_as_long_as_the_exact_length_says() -> None:
+    torch.manual_seed(10)
+    spins = microstates(torch.full((600,), 2.8), Lattice(32), sweeps=20).float()
+    columns = spins.mean(1)  # whose correlations fall by one exponential
+    along = [float((columns * columns.roll(step, 1)).mean()) for step in (0, 2)]
+    assert 2 / math.log(along[0] / along[1]) == pytest.approx(correlation_length(2.8), rel=0.06)
+
+
+def test_the_correlation_length_diverges_and_is_half_as_long_in_the_dual_cold() -> None:
+    assert correlation_length(CRITICAL + 1e-6) > 1e5
+    assert correlation_length(CRITICAL - 1e-6) > 1e5
+    for hot in (2.4, 3.0, 4.0):
+        cold = 2 / math.asinh(1 / math.sinh(2 / hot))  # Kramers and Wannier
+        assert correlation_length(cold) == pytest.approx(correlation_length(hot) / 2)
+
+
+def test_the_heat_capacity_is_the_spread_of_the_energy() -> None:
+    torch.manual_seed(11)
+    spins = microstates(torch.full((800,), 3.0), Lattice(24), sweeps=20)
+    spread = float((energy(spins, Lattice(24)) * 24**2).double().var()) / 3.0**2 / 24**2
+    assert spread == pytest.approx(heat_capacity(3.0), rel=4 * math.sqrt(2 / 800))
