@@ -10,18 +10,20 @@ import pytest
 from vitreous.errors import InputError
 from vitreous.gallery import ENTRIES
 from vitreous.nn import CNNConfig
+from vitreous.sim.lenses import lens_source
 from vitreous.sim.lists import list_source
 from vitreous.sim.source import powder_source
+from vitreous.sim.temperatures import ising_source, temperature_source
 from vitreous.train import RECIPES, Experiment
 
 
 def choices(name: str) -> list[dict[str, str]]:
     """Ways to ask for a recipe."""
-    if "system" in inspect.signature(RECIPES[name]).parameters:
-        systems = ENTRIES[name].systems if name in ENTRIES else ("triclinic", "monoclinic", "cubic")
-        return [{"system": system} for system in systems]
     if name in ENTRIES:
-        return [{"model": model} for model in ENTRIES[name].models]
+        models = [{"model": model} for model in ENTRIES[name].models]
+        return models + [{"system": system} for system in ENTRIES[name].systems[1:]]
+    if "system" in inspect.signature(RECIPES[name]).parameters:
+        return [{"system": system} for system in ("triclinic", "monoclinic", "cubic")]
     return [{"model": model} for model in (("vit",) if name == "powder-index" else ("vit", "cnn"))]
 
 
@@ -31,6 +33,10 @@ def two_steps(name: str, choice: dict[str, str], monkeypatch: pytest.MonkeyPatch
         "vitreous.train.recipes.powder.powder_source", partial(powder_source, train=24, validation=100, test=100)
     )
     monkeypatch.setattr("vitreous.train.recipes.powder.list_source", partial(list_source, 200, 100, 100))
+    few_microstates(monkeypatch)
+    monkeypatch.setattr(
+        "vitreous.train.recipes.lenses.lens_source", partial(lens_source, train=24, validation=100, test=100)
+    )
     try:
         made = RECIPES[name](**choice)
     except InputError as fault:
@@ -42,9 +48,18 @@ def two_steps(name: str, choice: dict[str, str], monkeypatch: pytest.MonkeyPatch
     return replace(made, source=source, train=replace(made.train, steps=2, batch=8, evaluate_every=2))
 
 
+def few_microstates(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let spins be simulated for a moment only."""
+    few = {"ising_source": (ising_source, (8, 4, 8)), "temperature_source": (temperature_source, (80, 40, 80))}
+    for name, (source, counts) in few.items():
+        small = dict(zip(("train", "validation", "test"), counts, strict=True))
+        monkeypatch.setattr(f"vitreous.train.recipes.spins.{name}", partial(source, **small, sweeps=2))
+
+
 def narrow(made: Experiment) -> Experiment:
     """The same with a model that is fast to look into."""
     model = made.model
     if isinstance(model, CNNConfig):
         return replace(made, model=replace(model, widths=tuple(max(4, width // 16) for width in model.widths)))
-    return replace(made, model=replace(model, dim=32, depth=2, heads=2, head=model.head and (16,)))
+    coarse = {"patch": (16,), "stride": (16,)} if model.grid == (64, 64) else {}
+    return replace(made, model=replace(model, dim=32, depth=2, heads=2, head=model.head and (16,), **coarse))

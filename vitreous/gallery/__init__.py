@@ -3,8 +3,9 @@
 Nothing here has a model of its own: entries differ in their simulator, their tokenizer and their settings.
 """
 
+from vitreous.gallery import ising, lensing
 from vitreous.gallery.entry import Entry as Entry
 
-_LISTED: tuple[Entry, ...] = ()
+_LISTED: tuple[Entry, ...] = (ising.ENTRY, ising.TEMPERATURE, lensing.ENTRY)
 ENTRIES = {entry.recipe: entry for entry in _LISTED}
 """Entries by the name of their recipe, in the order in which they are listed."""

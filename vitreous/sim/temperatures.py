@@ -31,7 +31,7 @@ TEMPERATURES = (1.5, 1.7, 1.9, 2.1, 2.25, 2.4, 2.6, 2.85, 3.15, 3.5)
 """Classes, in |J| / k, on both sides of 2.269: so far apart that 98 in 100 microstates of 64 × 64 spins can be told."""
 
 _CHUNK = {"cpu": 64, "cuda": 2048}  # microstates at a time
-_AXES = (Axis("row", "spins"), Axis("column", "spins"))
+_AXES = (Axis("row"), Axis("column"))
 
 
 def ising_source(
