@@ -33,10 +33,7 @@ def two_steps(name: str, choice: dict[str, str], monkeypatch: pytest.MonkeyPatch
         "vitreous.train.recipes.powder.powder_source", partial(powder_source, train=24, validation=100, test=100)
     )
     monkeypatch.setattr("vitreous.train.recipes.powder.list_source", partial(list_source, 200, 100, 100))
-    few_microstates(monkeypatch)
-    monkeypatch.setattr(
-        "vitreous.train.recipes.lenses.lens_source", partial(lens_source, train=24, validation=100, test=100)
-    )
+    few_samples(monkeypatch)
     try:
         made = RECIPES[name](**choice)
     except InputError as fault:
@@ -48,9 +45,12 @@ def two_steps(name: str, choice: dict[str, str], monkeypatch: pytest.MonkeyPatch
     return replace(made, source=source, train=replace(made.train, steps=2, batch=8, evaluate_every=2))
 
 
-def few_microstates(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let spins be simulated for a moment only."""
-    few = {"ising_source": (ising_source, (8, 4, 8)), "temperature_source": (temperature_source, (80, 40, 80))}
+def few_samples(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the sources of the gallery be simulated for a moment only."""
+    monkeypatch.setattr(
+        "vitreous.train.recipes.lenses.lens_source", partial(lens_source, train=24, validation=40, test=40)
+    )
+    few = {"ising_source": (ising_source, (4, 2, 4)), "temperature_source": (temperature_source, (40, 20, 40))}
     for name, (source, counts) in few.items():
         small = dict(zip(("train", "validation", "test"), counts, strict=True))
         monkeypatch.setattr(f"vitreous.train.recipes.spins.{name}", partial(source, **small, sweeps=2))
