@@ -65,6 +65,7 @@ def _draw_lenses(path: Path, predictor: "Predictor", answers: "Answers", answer:
             if looks:
                 reached = rollout_map(predictor.model, model_input(predictor, sample[None]))[0]  # type: ignore[arg-type]
                 panels[1, column].imshow(over_grid(predictor, reached), origin="lower", extent=extent, cmap="viridis")
+                _draw_curves(panels[1, column], answers.y[place], half, "solid")
                 panels[1, column].set_title("where its answer comes from" if column == 0 else "", fontsize=8)
         drawing.suptitle("Critical curves (white) and caustics (green): true solid, found dashed", fontsize=9)
         save(drawing, path)
