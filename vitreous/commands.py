@@ -20,6 +20,7 @@ from vitreous.export.int8 import CALIBRATION
 from vitreous.export.make import Exported, check_file, make, make_int8
 from vitreous.export.parity import examples
 from vitreous.gallery import ENTRIES
+from vitreous.insight.attention import attends
 from vitreous.insight.explain import explain as explain_sample
 from vitreous.insight.explain import explain_heads
 from vitreous.insight.pretraining import pretraining_figure
@@ -369,8 +370,9 @@ def explain(
         texts.refuse(run, others | {"wavelength": wavelength, "merge": merge})
         return texts.draw(run, file, out)
     predictor = load(run)
-    if (heads or layers) and not isinstance(predictor.model, ViT):
-        raise InputError(f"heads: {run} is a CNN, which has no attention; leave it out for attributions")
+    if (heads or layers) and not attends(predictor.model):
+        kind = "has blocks without mixing and" if isinstance(predictor.model, ViT) else "is a CNN, which"
+        raise InputError(f"heads: {run} {kind} has no attention; leave it out for attributions")
     if file in BUILTIN:
         x = BUILTIN[file]().x
         name, sample = sample_at(row, [([f"{file}:{i}" for i in range(len(x))], x)], file)

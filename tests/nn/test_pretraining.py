@@ -24,6 +24,7 @@ GRIDS = {
 }
 LISTS = {
     "set": ViTConfig(input=(3, 9), tokens="set", axes=2, pool="mean", **SMALL),
+    "packed": ViTConfig(input=(5, 9), tokens="packed", axes=2, **SMALL),
     "lines": ViTConfig(input=(2, 9), tokens="lines", position="none", **SMALL),
     "peaks": ViTConfig(input=(1, 400), tokens="peaks", peaks=12, position="none", **SMALL),
 }
@@ -34,6 +35,9 @@ def batch(c: ViTConfig, count: int = 3) -> tuple[Tensor, Tensor | None, Tensor |
     if c.tokens == "set":
         there = torch.arange(9) < torch.tensor([[9], [5], [2]])[:count]
         return torch.randn(count, *c.input), there, torch.randn(count, 9, 2)
+    if c.tokens == "packed":
+        there = torch.arange(9) < torch.tensor([[[9]], [[5]], [[2]]])[:count]
+        return torch.randn(count, *c.input) * there, None, None
     if c.tokens == "lines":
         return torch.rand(count, *c.input) * (torch.arange(9) < 7), None, None
     if c.tokens == "peaks":
@@ -69,7 +73,7 @@ def test_samples_that_are_hidden_change_nothing_before_the_decoder(name: str, mo
     assert not torch.allclose(kept[0], kept[2])
 
 
-@pytest.mark.parametrize("name", ["set", "lines"])
+@pytest.mark.parametrize("name", ["set", "packed", "lines"])
 def test_elements_that_are_hidden_change_nothing_before_the_decoder(name: str) -> None:
     torch.manual_seed(0)
     encoder = ViT(LISTS[name]).eval()
@@ -205,7 +209,7 @@ def test_the_contrast_is_the_mean_of_two_cross_entropies() -> None:
 @pytest.mark.parametrize(
     ("method", "config", "told"),
     [
-        ("denoise", LISTS["peaks"], "tokens = patch, set, found 'peaks'"),
+        ("denoise", LISTS["peaks"], "tokens = patch, set, packed, found 'peaks'"),
         ("contrast", LISTS["lines"], "found 'lines'"),
         ("masked", ViTConfig(input=(2, 9), tokens="set", position="none", pool="mean", **SMALL), "coordinates"),
         ("masked", ViTConfig(input=(1, 64), patch=(2,), attention="window", window=(4,), **SMALL), "full attention"),
@@ -223,7 +227,7 @@ def test_settings_out_of_range_are_refused(wrong: dict[str, Any]) -> None:
         PretrainConfig(**wrong)
 
 
-@pytest.mark.parametrize("name", [*GRIDS, "lines", "peaks"])
+@pytest.mark.parametrize("name", [*GRIDS, "packed", "lines", "peaks"])
 def test_every_weight_learns(name: str) -> None:
     config = (GRIDS | LISTS)[name]
     model = Masked(ViT(config), PretrainConfig(ratio=0.6))

@@ -17,8 +17,9 @@ from torch import Tensor
 from vitreous.errors import InputError
 from vitreous.insight.overlay import axis_label, draw_image, draw_rows
 from vitreous.insight.style import figure
-from vitreous.insight.units import array, model_input, on_grid
-from vitreous.nn.record import Record, chosen_layers, record
+from vitreous.insight.units import array, coordinates, model_input, on_grid
+from vitreous.nn.models import Model
+from vitreous.nn.record import Record, chosen_layers, record, unwrap
 from vitreous.nn.vit import ViT
 from vitreous.train.predictor import Predictor
 
@@ -29,11 +30,28 @@ _AT_ONCE = 2**25  # weights in memory at a time
 _SURE = 0.05  # probability below which a trend is no accident
 
 
+def attends(model: Model) -> bool:
+    """Whether a model has attention to look at."""
+    return isinstance(model, ViT) and model.config.attention != "none"
+
+
+def no_attention(model: Model) -> str:
+    """What to say of a run without it."""
+    kind = "has blocks without mixing" if isinstance(model, ViT) else "is a CNN"
+    return f"run {kind}: it has no attention, so there are attributions only"
+
+
 def transformer(predictor: Predictor) -> ViT:
     """The predictor's model, or one line that says that it has no attention."""
-    if not isinstance(predictor.model, ViT):
-        raise InputError(f"attention: a {type(predictor.model).__name__} has none; attributions work for every model")
-    return predictor.model
+    return _attending(predictor.model)
+
+
+def _attending(model: Model) -> ViT:
+    inner = unwrap(model)
+    if isinstance(inner, ViT) and attends(inner):
+        return inner
+    name = "ViT with attention = 'none'" if isinstance(inner, ViT) else type(inner).__name__
+    raise InputError(f"attention: a {name} has none; attributions work for every model")
 
 
 def rollout(weights: Iterable[Tensor]) -> Tensor:
@@ -103,7 +121,7 @@ def readout(model: ViT, seen: Record) -> Tensor:
 @torch.no_grad()
 def attention_maps(model: ViT, x: Tensor, layers: Sequence[int] | int | None = None) -> NDArray[np.float64]:
     """What the pooling (the class token, say) attends to in each layer and head: `(B, layers, heads, N)`."""
-    with record(model, layers) as seen:
+    with record(_attending(model), layers) as seen:
         model(x)
     rows = readout(model, seen)
     found = [torch.einsum("bn,bhnm->bhm", rows, weights) for weights in seen.attention.values()]
@@ -113,7 +131,7 @@ def attention_maps(model: ViT, x: Tensor, layers: Sequence[int] | int | None = N
 @torch.no_grad()
 def rollout_map(model: ViT, x: Tensor) -> NDArray[np.float64]:
     """How much of each token reaches the pooling by way of all layers: `(B, N)`."""
-    with record(model, reduce=lambda weights: weights.mean(1, keepdim=True)) as seen:
+    with record(_attending(model), reduce=lambda weights: weights.mean(1, keepdim=True)) as seen:
         model(x)
     reached = torch.einsum("bn,bnm->bm", readout(model, seen), rollout(seen.attention.values()))
     return array(reached[:, model.config.prefix :])
@@ -206,7 +224,7 @@ def _coordinates(predictor: Predictor, coords: Tensor) -> dict[str, Tensor]:
     if not coords.shape[-1]:
         return {}
     if c.tokens not in ("patch", "peaks"):
-        return {predictor.channels[0]: coords}
+        return {", ".join(coordinates(predictor)): coords}
     places = on_grid(c, coords)
     units = {axis.unit for axis in axes}
     steps = coords.new_tensor([axis.spacing for axis in axes])

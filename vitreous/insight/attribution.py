@@ -18,7 +18,7 @@ from torch import Tensor
 
 from vitreous.data.extras import load_extra
 from vitreous.errors import InputError
-from vitreous.insight.attention import attention_maps, readout, rollout_map, transformer
+from vitreous.insight.attention import attends, attention_maps, readout, rollout_map, transformer
 from vitreous.insight.style import figure
 from vitreous.insight.units import array, cells, in_cells, model_input, places
 from vitreous.nn.record import record
@@ -184,8 +184,8 @@ METHODS: dict[str, Callable[[Question], NDArray[np.float64]]] = {
 
 
 def all_maps(question: Question) -> dict[str, NDArray[np.float64]]:
-    """Every map that the model and the installed packages allow; a CNN has no attention."""
-    if not isinstance(question.model, ViT):
+    """Every map that the model and the installed packages allow; a CNN, say, has no attention."""
+    if not attends(question.model):
         return {GRADIENTS: integrated_gradients(question)}
     return {name: make(question) for name, make in METHODS.items() if name != GRADIENTS or not left_out()}
 

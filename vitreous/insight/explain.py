@@ -6,18 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 from numpy.typing import ArrayLike, NDArray
 
-from vitreous.insight.attention import maps_figure
+from vitreous.insight.attention import attends, maps_figure, no_attention
 from vitreous.insight.attribution import Question, Trial, all_maps, deletion_test, draw_trials, left_out, verdict
 from vitreous.insight.overlay import contrast, draw_map
 from vitreous.insight.style import figure
-from vitreous.nn.vit import ViT
 from vitreous.train.predictor import Predictor
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-
-_NO_ATTENTION = "the run is a CNN: it has no attention, so there are attributions only"
 
 
 @dataclass(frozen=True)
@@ -42,7 +38,7 @@ def explain(predictor: Predictor, sample: ArrayLike, target: str | None = None, 
     trials = deletion_test(question, maps)
     answer, truth = question.answer, verdict(trials)
     drawing = explain_figure(question, maps, trials, ": ".join(filter(None, (name, answer))), truth)
-    lacking = left_out() if isinstance(predictor.model, ViT) else _NO_ATTENTION
+    lacking = left_out() if attends(predictor.model) else f"the {no_attention(predictor.model)}"
     return Explanation(drawing, tuple(filter(None, (answer, truth, lacking))))
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from vitreous.insight.units import boxes, places, spread
+from vitreous.insight.units import boxes, coordinates, places, spread
 from vitreous.train.predictor import Predictor
 
 _RED, _BLUE = (0.84, 0.15, 0.12), (0.12, 0.35, 0.78)
@@ -79,7 +79,7 @@ def axis_label(predictor: Predictor) -> str:
     return (
         predictor.axes[0].label
         if predictor.model.config.input[0] == 1 or boxes(predictor.model.config)
-        else predictor.channels[0]
+        else coordinates(predictor)[0]
     )
 
 

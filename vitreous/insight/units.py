@@ -91,11 +91,20 @@ def on_grid(config: ViTConfig, coords: Tensor) -> Tensor:
     return (coords - coords.new_tensor(config.origin or (0.0,))) / coords.new_tensor(config.spacing or (1.0,))
 
 
+def coordinates(predictor: Predictor) -> tuple[str, ...]:
+    """What the coordinates of tokens that are no part of a grid are called, e.g. `rapidity`, `azimuth (rad)`."""
+    config, channels = predictor.model.config, predictor.channels
+    if isinstance(config, ViTConfig) and config.tokens == "packed":
+        return channels[len(channels) - config.axes :] or (predictor.axes[0].label,)
+    return channels[:1]
+
+
 @torch.no_grad()
 def places(predictor: Predictor, sample: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
     """Where the tokens of a sample lie that are no part of a grid, `(N,)`, and which of them there are.
 
-    Peaks lie along the axis in its unit, lines where their first number says, elements of a set in their order.
+    Peaks lie along the axis in its unit, lines where their first number says, elements of a packed set where their
+    first coordinate says, and those of a set without coordinates in their order.
     """
     model = predictor.model
     assert isinstance(model, ViT)

@@ -86,7 +86,7 @@ class Block(nn.Module):
     """Attention, then an MLP, each on a residual branch.
 
     Args:
-        attention: mixes the tokens.
+        attention: mixes the tokens; None for the MLP alone.
         hidden: widths of the MLP's hidden layers.
         norm: where the layer norm stands, one of `NORMS`.
         dropout: on the MLP's hidden layers and on both branches' outputs.
@@ -97,7 +97,7 @@ class Block(nn.Module):
     def __init__(
         self,
         dim: int,
-        attention: Attention,
+        attention: Attention | None,
         hidden: Sequence[int],
         norm: str = "pre",
         dropout: float = 0.0,
@@ -108,9 +108,11 @@ class Block(nn.Module):
         super().__init__()
         check_choice("norm", norm, NORMS)
         self._residual = NORMS[norm]
-        self.attention_norm = LayerNorm(dim, eps)
-        self.attention = attention
-        self.attention_branch = Branch(dim, layer_scale, dropout, drop_path)
+        self.attention: Attention | None = None
+        if attention is not None:
+            self.attention_norm = LayerNorm(dim, eps)
+            self.attention = attention
+            self.attention_branch = Branch(dim, layer_scale, dropout, drop_path)
         self.mlp_norm = LayerNorm(dim, eps)
         self.mlp = MLP((dim, *hidden, dim), dropout)
         self.mlp_branch = Branch(dim, layer_scale, dropout, drop_path)
@@ -126,21 +128,27 @@ class Block(nn.Module):
     ) -> Tensor:
         """`(B, N, D) -> (B, N, D)`; `seen` keeps `keys`, `weights`, `attention`, `mlp` and `out` of this block.
 
+        Without attention there is no more to keep than `mlp` and `out`.
+
         Args:
             between: done to the tokens after the attention and before the MLP; it may make them fewer.
             first: how many of the first tokens are wanted after the block, under full attention; None for all.
         """
 
+        attention = self.attention
+
         def attend(z: Tensor) -> Tensor:
+            assert attention is not None
             if first is None:
-                return keep(seen, "attention", self.attention(z, mask=mask, bias=bias, seen=seen))
+                return keep(seen, "attention", attention(z, mask=mask, bias=bias, seen=seen))
             some = bias[..., :first, :] if isinstance(bias, Tensor) else None
-            return keep(seen, "attention", self.attention(z[:, :first], z, mask, some, seen))
+            return keep(seen, "attention", attention(z[:, :first], z, mask, some, seen))
 
         def feed(z: Tensor) -> Tensor:
             return keep(seen, "mlp", self.mlp(z))
 
-        x = self._residual(x, attend, self.attention_norm, self.attention_branch)
+        if attention is not None:
+            x = self._residual(x, attend, self.attention_norm, self.attention_branch)
         if between is not None:
             x = between(x)
         x = self._residual(x, feed, self.mlp_norm, self.mlp_branch)

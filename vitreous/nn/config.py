@@ -5,13 +5,11 @@ from dataclasses import dataclass
 from vitreous.errors import InputError, check_choice
 from vitreous.nn.block import NORMS
 from vitreous.nn.head import POOLS
+from vitreous.nn.mixing import ATTENTIONS, BIASES, check_alone, check_pairs
 from vitreous.nn.position import POSITIONS
-from vitreous.nn.relative import BIASES
 from vitreous.nn.score import SCORES
 from vitreous.nn.tokens import TOKENIZERS, token_grid
 from vitreous.settings import Settings
-
-ATTENTIONS = ("full", "window", "strided", "lsh", "latent")
 
 
 @dataclass(frozen=True)
@@ -25,7 +23,8 @@ class ViTConfig(Settings):
     """
 
     input: tuple[int, ...]
-    """Channels, then samples along each axis; for sets and lists: features, then the largest number of elements."""
+    """Channels, then samples along each axis; for sets and lists: features, then the largest number of elements. The
+    features of packed sets are counted with their coordinates."""
     patch: tuple[int, ...] = ()
     """Samples of a patch along each axis; one number serves all axes. Not used for sets."""
     out: int = 0
@@ -42,7 +41,8 @@ class ViTConfig(Settings):
     """Widths of the head's hidden layers; none makes it linear."""
 
     tokens: str = "patch"
-    """Where tokens come from: patch | set | peaks: the maxima of a one-channel spectrum | lines: a list of such."""
+    """Where tokens come from: patch | set | packed: a set in one array, whose last rows are coordinates and where an
+    element of zeros is missing | peaks: the maxima of a one-channel spectrum | lines: a list of such."""
     peaks: int = 0
     """With tokens = peaks: the largest number of them."""
     axes: int = 0
@@ -50,7 +50,10 @@ class ViTConfig(Settings):
     stride: tuple[int, ...] = ()
     """Samples between neighbouring patches, if not the patch itself; smaller makes them overlap."""
     stem: tuple[int, ...] = ()
-    """Widths of convolutions before the patches; each halves the grid."""
+    """Widths of convolutions before the patches; each halves the grid. For packed sets: along the trace that the first
+    features of an element are, each halving it (S2.8)."""
+    samples: int = 0
+    """With the stem of a packed set: how many features are the trace; all if not given."""
     embed_norm: bool = False
     """Layer norm after the patch projection (S4.4)."""
     origin: tuple[float, ...] = ()
@@ -65,12 +68,16 @@ class ViTConfig(Settings):
     position: str = "learned"
     """learned (S0.4) | sinusoidal (S1.3) | none."""
     bias: str = "none"
-    """none | relative: a trainable bias per displacement and head on the attention logits (S4.1)."""
+    """What is added to the attention logits: none | relative: for patches, a trainable number per displacement, layer
+    and head (S4.1). For sets, learned from the coordinates of pairs, once for all layers (S2.10): offset: from their
+    differences and distance, in steps of `spacing` | lorentz: from ln ΔR, ln k_T, ln z and ln m² of particles, whose
+    coordinates are rapidity, azimuth, ln p_T and ln E."""
     score: str = "scaled_dot"
     """scaled_dot | dot | cosine | general | additive | location (S2.2)."""
     attention: str = "full"
     """Which tokens a token sees (S2.7): full: all | window: near ones | strided: a row or a column | lsh: those that
-    hash alike | latent: all, through a few learned latents. The last four are for long inputs."""
+    hash alike | latent: all, through a few learned latents, these four for long inputs | none: itself alone, which
+    with pool = mean makes Deep Sets (Zaheer et al. 2017)."""
     window: tuple[int, ...] = ()
     """With attention = window: how many tokens away a token sees, along each axis; one number serves all axes."""
     hashes: int = 0
@@ -112,7 +119,7 @@ class ViTConfig(Settings):
         for name, table in _TABLES.items():
             check_choice(name, getattr(self, name), table)
         self._at_least(1, "input", "patch", "stride", "stem", "dim", "depth", "heads", "head")
-        self._at_least(0, "out", "axes", "hashes", "latents", "peaks", "registers", "layer_scale", "eps")
+        self._at_least(0, "out", "axes", "samples", "hashes", "latents", "peaks", "registers", "layer_scale", "eps")
         self._probability("dropout", "attention_dropout", "drop_path")
         if len(self.input) < 2:
             raise InputError(f"input: found {self.input}, expected channels and then samples along each axis")
@@ -126,11 +133,15 @@ class ViTConfig(Settings):
             self.check_fewer("thresholds")
         if self.tokens != "peaks" and self.peaks:
             raise InputError(f"peaks: found {self.peaks}, but tokens = {self.tokens!r} has none")
+        if self.samples and not (self.tokens == "packed" and self.stem):
+            raise InputError(f"samples: found {self.samples}, but only the stem of a packed set reads traces")
         checks = {
-            "set": self._check_set, "patch": self._check_patches, "peaks": self._check_peaks, "lines": self._check_lines
+            "patch": self._check_patches, "set": self._check_set, "packed": self._check_packed,
+            "peaks": self._check_peaks, "lines": self._check_lines,
         }  # fmt: skip
         checks[self.tokens]()
         self._check_attention()
+        check_pairs(self)
 
     def _check_attention(self) -> None:
         owner = {"window": "window", "hashes": "lsh", "latents": "latent"}
@@ -138,6 +149,9 @@ class ViTConfig(Settings):
             if getattr(self, name) and self.attention != kind:
                 raise InputError(f"{name}: found {getattr(self, name)}, but attention = {self.attention!r} has none")
         if self.attention == "full":
+            return
+        if self.attention == "none":
+            check_alone(self)
             return
         if not SCORES[self.score].dot:
             raise InputError(f"score: {self.score!r} needs attention = 'full'; {self.attention!r} takes dot products")
@@ -212,7 +226,7 @@ class ViTConfig(Settings):
         self._check_unordered()
 
     def _check_unordered(self) -> None:
-        if self.bias != "none":
+        if self.bias == "relative":
             raise InputError("bias: 'relative' counts steps on a grid; give a set's biases to forward as pairwise=")
         for name, choice in (("pool", "flatten"), ("score", "location")):
             if getattr(self, name) == choice:
@@ -222,12 +236,19 @@ class ViTConfig(Settings):
         if len(self.input) != 2:
             raise InputError(f"input: found {self.input}, a set expects (features, largest number of elements)")
         for name in ("patch", "stride", "stem", "origin"):
-            if getattr(self, name):
+            if getattr(self, name) and (name, self.tokens) != ("stem", "packed"):
                 raise InputError(f"{name}: found {getattr(self, name)}, but sets are not cut into patches")
         if self.position != "none" and not self.axes:
             raise InputError(f"axes: position {self.position!r} needs the number of coordinates, or position='none'")
         self._check_unordered()
         self._check_scales(self.axes)
+
+    def _check_packed(self) -> None:
+        self._check_set()
+        if self.axes >= self.input[0]:
+            raise InputError(f"axes: {self.axes} coordinates leave no features in the rows of input {self.input}")
+        if self.samples > self.input[0] - self.axes:
+            raise InputError(f"samples: found {self.samples}, but an element has {self.input[0] - self.axes} features")
 
     def _spread(self, name: str, rank: int) -> None:
         """One number stands for every axis; otherwise there is one for each."""

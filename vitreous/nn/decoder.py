@@ -4,7 +4,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from vitreous.errors import InputError
 from vitreous.nn.attention import Attention
 from vitreous.nn.block import Block
 from vitreous.nn.position import GridPosition, SetPosition
@@ -54,8 +53,10 @@ class Decoder(nn.Module):
         first, tokens = z[:, : self.prefix], z[:, self.prefix :]
         if visible is not None:
             tokens = put(tokens, visible, self.hidden)
-        place = self.position(coords, tokens.dtype) if coords is not None else self.position(tokens, tokens.dtype)
-        z = torch.cat([first, tokens + place[:, : tokens.shape[1]].to(tokens.dtype)], dim=1)
+        if self.position is not None:
+            place = self.position(tokens if coords is None else coords, tokens.dtype)
+            tokens = tokens + place[:, : tokens.shape[1]].to(tokens.dtype)
+        z = torch.cat([first, tokens], dim=1)
         keys = None if there is None else F.pad(there, (self.prefix, 0), value=True)[:, None, None, :]
         for block in self.blocks:
             z = block(z, mask=keys)
@@ -63,11 +64,9 @@ class Decoder(nn.Module):
         return shown
 
 
-def _position(tokenizer: Tokenizer, dim: int, spacing: tuple[float, ...]) -> GridPosition | SetPosition:
+def _position(tokenizer: Tokenizer, dim: int, spacing: tuple[float, ...]) -> GridPosition | SetPosition | None:
     if isinstance(tokenizer, PatchTokenizer):
         return GridPosition("sinusoidal", tokenizer.index, dim, 0)
     if isinstance(tokenizer, SetTokenizer):
-        if not tokenizer.axes:
-            raise InputError("axes: hidden elements without coordinates cannot be told apart; use contrast or denoise")
-        return SetPosition("sinusoidal", tokenizer.axes, dim, 0, spacing)
+        return SetPosition("sinusoidal", tokenizer.axes, dim, 0, spacing) if tokenizer.axes else None
     return GridPosition("learned", torch.zeros(tokenizer.most, 1), dim, 0)

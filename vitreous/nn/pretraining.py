@@ -21,9 +21,9 @@ from vitreous.nn.vit import ViT
 from vitreous.settings import Settings
 
 _TOKENS = {  # tokenizers that a method is made for
-    "masked": ("patch", "set", "peaks", "lines"),
-    "denoise": ("patch", "set"),
-    "contrast": ("patch", "set", "peaks"),
+    "masked": ("patch", "set", "packed", "peaks", "lines"),
+    "denoise": ("patch", "set", "packed"),
+    "contrast": ("patch", "set", "packed", "peaks"),
 }
 METHODS = tuple(_TOKENS)
 
@@ -111,6 +111,8 @@ class Masked(Pretraining):
     def __init__(self, encoder: ViT, config: PretrainConfig) -> None:
         super().__init__(encoder, config)
         self.decoder = Decoder(encoder, config.dim, config.depth, config.heads)
+        if self.decoder.position is None:
+            raise InputError("axes: hidden elements without coordinates cannot be told apart; use contrast or denoise")
         encoder.pool.requires_grad_(False)  # which nothing reads
 
     def forward(self, x: Tensor, mask: Tensor | None = None, coords: Tensor | None = None) -> Tensor:
@@ -132,7 +134,8 @@ class Masked(Pretraining):
             x = x * tokenizer.covered(~visible.hidden)
             target = unit(target) if self.config.normalise else target
         z = self.encoder.encode(x, mask, coords, visible)
-        return Shown(self.decoder(z, visible, found.there, coords), target, counted, visible)
+        places = found.coords if coords is None else coords
+        return Shown(self.decoder(z, visible, found.there, places), target, counted, visible)
 
     def panels(self, x: Tensor, prepared: Tensor) -> Panels:
         tokenizer, told = self.encoder.tokenizer, self.reconstruct(x)
@@ -162,13 +165,16 @@ class Denoising(Pretraining):
         """Squared errors, `(B, 2)`, of what was restored and of what was given, `x`: damaged and whole, `(B, 2, …)`."""
         damaged, whole = x.unbind(1)
         contents = self.encoder.tokenizer.contents
-        values, target, given = self.restore(damaged), contents(whole).values, contents(damaged).values
-        errors = [(v - target).square().flatten(1).mean(1) for v in (values, given)]
-        return torch.stack(errors, dim=1)
+        values, target, given = self.restore(damaged), contents(whole), contents(damaged).values
+        squares = [(v - target.values).square() for v in (values, given)]
+        if target.there is None:
+            return torch.stack([each.flatten(1).mean(1) for each in squares], dim=1)
+        return torch.stack([_mean(each, target.there.unsqueeze(-1).expand_as(each)) for each in squares], dim=1)
 
     def restore(self, x: Tensor) -> Tensor:
         """What each token of a damaged sample should show, `(B, N, shown)`."""
-        restored: Tensor = self.decoder(self.encoder.encode(x), None, None, None)
+        found = self.encoder.tokenizer.contents(x)
+        restored: Tensor = self.decoder(self.encoder.encode(x), None, found.there, found.coords)
         return restored
 
     def panels(self, x: Tensor, prepared: Tensor) -> Panels:

@@ -40,9 +40,9 @@ class Record(Mapping[str, Tensor]):
 
     Names are `tokens`, `coords`, `mask`, `embedded`, `normed`, `pooled`, `out`, and for each recorded layer i
     `blocks.i.keys`, `blocks.i.weights`, `blocks.i.attention`, `blocks.i.mlp`, `blocks.i.out`; attention pooling adds
-    `pool.weights`. Where tokens are merged or dropped, those of a block are of the tokens that it had:
-    `blocks.i.source` `(B, N)` says which of these stood for each token of the input, and `source` and `mask` what
-    became of them in the end.
+    `pool.weights`, a bias of pairs `pairwise`, which is added to the logits of all layers. Where tokens are merged or
+    dropped, those of a block are of the tokens that it had: `blocks.i.source` `(B, N)` says which of these stood for
+    each token of the input, and `source` and `mask` what became of them in the end.
     """
 
     def __init__(self, layers: Iterable[int], reduce: Reduce | None = None) -> None:

@@ -10,8 +10,6 @@ from torch import Tensor, nn
 
 from vitreous.nn.resample import resize
 
-BIASES = ("none", "relative")
-
 
 class Layout(NamedTuple):
     """Where the tokens of a model stand."""

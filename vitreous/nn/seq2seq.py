@@ -129,6 +129,8 @@ class TransformerConfig(Settings):
 class DecoderBlock(Block):
     """A block that also attends to a source, between its attention and its MLP."""
 
+    attention: Attention
+
     def __init__(
         self, dim: int, attention: Attention, cross: Attention, hidden: Sequence[int], norm: str, dropout: float,
         eps: float,

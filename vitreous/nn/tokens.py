@@ -33,6 +33,8 @@ class Contents(NamedTuple):
     """`(B, N, shown)`."""
     there: Tensor | None
     """`(B, N)`: the tokens with data; None for all."""
+    coords: Tensor | None = None
+    """`(B, N, axes)`: where they are, of sets that hold it."""
 
 
 class PatchTokenizer(nn.Module):
@@ -165,17 +167,12 @@ class SetTokenizer(nn.Module):
     ) -> None:
         super().__init__()
         self.features, self.most, self.axes = features, most, axes
-        self.project = nn.Linear(features, dim)
+        self.project: nn.Module = nn.Linear(features, dim)
         self.norm = nn.LayerNorm(dim, eps) if norm else nn.Identity()
 
     def forward(self, x: Tensor, mask: Tensor | None = None, coords: Tensor | None = None) -> Tokens:
         """`x`: `(B, features, N)`; `mask`: `(B, N)`, False where there is no element; `coords`: `(B, N, axes)`."""
-        _check_type(x, self.project.weight)
-        if x.dim() != 3 or x.shape[1] != self.features or x.shape[2] > self.most:
-            raise InputError(
-                f"input: found a batch of shape {_text(x.shape)}, "
-                f"expected (batch, {self.features}, at most {self.most})"
-            )
+        check_elements(x, self.features, self.most, next(self.parameters()))
         batch, _, count = x.shape
         if coords is None and not self.axes:
             coords = x.new_zeros(batch, count, 0)
@@ -199,7 +196,7 @@ class SetTokenizer(nn.Module):
         return Contents(x.mT, mask)
 
 
-TOKENIZERS = ("patch", "set", "peaks", "lines")
+TOKENIZERS = ("patch", "set", "packed", "peaks", "lines")
 
 
 def token_grid(grid: Sequence[int], patch: Sequence[int], stride: Sequence[int]) -> tuple[int, ...]:
@@ -234,6 +231,13 @@ def check_batch(x: Tensor, expected: Sequence[int], weight: Tensor) -> None:
     _check_type(x, weight)
     if x.dim() != len(expected) + 1 or tuple(x.shape[1:]) != tuple(expected):
         raise InputError(f"input: found a batch of shape {_text(x.shape)}, expected {_text(('batch', *expected))}")
+
+
+def check_elements(x: Tensor, rows: int, most: int, weight: Tensor) -> None:
+    """Raise `InputError` unless `x` is `(batch, rows, at most so many)` and of the type of the model's weights."""
+    _check_type(x, weight)
+    if x.dim() != 3 or x.shape[1] != rows or x.shape[2] > most:
+        raise InputError(f"input: found a batch of shape {_text(x.shape)}, expected (batch, {rows}, at most {most})")
 
 
 def _check_type(x: object, weight: Tensor) -> None:

@@ -50,9 +50,13 @@ def pick(x: Tensor, places: Tensor) -> Tensor:
 
 
 def pick_pairs(bias: Tensor, places: Tensor) -> Tensor:
-    """A bias `(1, heads, N, N)` between some tokens of each sample: `(B, heads, n, n)`."""
-    found = bias[0][:, places[:, :, None], places[:, None, :]]  # (heads, B, n, n)
-    return found.movedim(0, 1)
+    """A bias `(1 or B, heads, N, N)` between some tokens of each sample: `(B, heads, n, n)`."""
+    if len(bias) == 1:
+        found = bias[0][:, places[:, :, None], places[:, None, :]]  # (heads, B, n, n)
+        return found.movedim(0, 1)
+    _, heads, count, _ = bias.shape
+    rows = bias.gather(2, places[:, None, :, None].expand(-1, heads, -1, count))
+    return rows.gather(3, places[:, None, None, :].expand(-1, heads, places.shape[1], -1))
 
 
 def put(x: Tensor, visible: Visible, instead: Tensor) -> Tensor:

@@ -6,13 +6,15 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from vitreous.errors import InputError
-from vitreous.nn.attention import Attention
+from vitreous.nn.attention import Attention, additive_mask
 from vitreous.nn.block import MLP, Block
 from vitreous.nn.config import ViTConfig
+from vitreous.nn.elements import PackedTokenizer
 from vitreous.nn.fewer import Fewer, Reducer
 from vitreous.nn.hashed import Hashed
 from vitreous.nn.head import POOLS, AttentionPool
 from vitreous.nn.latent import Latent
+from vitreous.nn.pairs import PAIRS, PairBias
 from vitreous.nn.peaks import LineTokenizer, PeakTokenizer
 from vitreous.nn.position import GridPosition, SetPosition
 from vitreous.nn.record import Recordable, Sink, keep
@@ -49,6 +51,7 @@ class ViT(Recordable):
         self.prefix = nn.Parameter(torch.zeros(1, c.prefix, c.dim)) if c.prefix else None
         self.position = _position(c, self.tokenizer)
         self.bias = _relative_bias(c, self.tokenizer)
+        self.pair_bias = PairBias(c.bias, c.axes, c.heads, c.spacing) if c.bias in PAIRS else None
         self.blocks = nn.ModuleList(_block(c, layer, self.tokenizer) for layer in range(c.depth))
         # A post-norm block ends in a norm; the others leave the residual stream bare.
         self.norm = nn.Identity() if c.norm == "post" else nn.LayerNorm(c.dim, c.eps)
@@ -68,7 +71,8 @@ class ViT(Recordable):
         """`(B, channels, *grid) -> (B, out)`.
 
         Args:
-            x: the batch; for sets `(B, features, N)` with N up to the maximum.
+            x: the batch; for sets `(B, features, N)`, for packed ones `(B, features + axes, N)`, with N up to the
+                maximum.
             mask: True where there is data: samples of a grid `(B, *grid)`, or elements of a set `(B, N)`.
             coords: for sets, `(B, N, axes)` in the units of the config's `spacing`.
             pairwise: added to the attention logits between tokens (S2.10): `(B or 1, heads or 1, N, N)`.
@@ -81,7 +85,9 @@ class ViT(Recordable):
         if tokens.mask is not None:
             keep(kept, "mask", tokens.mask)
         z = keep(kept, "embedded", self._embed(tokens))  # z_0 = [x_class; x_p E] + E_pos
-        shared = None if pairwise is None else self._pairwise(pairwise, tokens)
+        shared = self._shared(pairwise, tokens)
+        if shared is not None:
+            keep(kept, "pairwise", shared)
         # what the last block does to tokens that nothing reads need not be computed
         alone = self.config.pool == "cls" and self.config.attention == "full" and kept is None and self.counting is None
         z, mask = self._through(z, tokens.mask, shared, None, alone)
@@ -97,12 +103,13 @@ class ViT(Recordable):
         The others are not computed at all, so nothing of them is in those that are (He et al. 2022).
         """
         tokens: Tokens = self.tokenizer(x, mask, coords)
-        z, places, mask = self._embed(tokens), None, tokens.mask
+        z, shared, places, mask = self._embed(tokens), self._shared(None, tokens), None, tokens.mask
         if visible is not None:
             self.config.check_fewer("masked")
             places, mask = visible.with_prefix(self.config.prefix), visible.there
             z = pick(z, places)
-        z, _ = self._through(z, mask, None, places, alone=False)
+            shared = None if shared is None else pick_pairs(shared, places)
+        z, _ = self._through(z, mask, shared, places, alone=False)
         normed: Tensor = self.norm(z)
         return normed
 
@@ -124,6 +131,8 @@ class ViT(Recordable):
         keys = self._keys(mask)
         reducer = self.thresholds if self.merging is None else self.merging
         fewer = None if reducer is None else Fewer(reducer)
+        if fewer is None and shared is not None:
+            shared, keys = additive_mask(keys, shared), None  # once for all blocks
         if fewer is not None:
             z = fewer.begin(z, mask, self.config.prefix)
         for layer, block in enumerate(self.blocks):
@@ -166,8 +175,23 @@ class ViT(Recordable):
             return None
         return F.pad(mask, (self.config.prefix, 0), value=True)[:, None, None, :]
 
-    def _pairwise(self, pairwise: Tensor, tokens: Tokens) -> Tensor:
-        """The pairwise bias with zeros for the prefix tokens and for pairs without data."""
+    def _shared(self, pairwise: Tensor | None, tokens: Tokens) -> Tensor | None:
+        """What is added to the logits of all blocks, `(B or 1, heads or 1, prefix + N, prefix + N)`, if anything.
+
+        It is zero for the prefix tokens and for pairs without data.
+        """
+        if pairwise is not None:
+            self._check_pairwise(pairwise, tokens)
+        if self.pair_bias is not None:
+            own = self.pair_bias(tokens.coords)
+            pairwise = own if pairwise is None else own + pairwise
+        if pairwise is None:
+            return None
+        if tokens.mask is not None:
+            pairwise = pairwise.masked_fill(~(tokens.mask[:, None, :, None] & tokens.mask[:, None, None, :]), 0.0)
+        return F.pad(pairwise, (self.config.prefix, 0, self.config.prefix, 0))
+
+    def _check_pairwise(self, pairwise: Tensor, tokens: Tokens) -> None:
         if self.config.attention != "full":
             raise InputError(
                 f"pairwise: needs attention = 'full', which looks at all pairs, not {self.config.attention!r}"
@@ -177,9 +201,6 @@ class ViT(Recordable):
         if len(found) != 4 or found[0] not in (1, batch) or found[1] not in (1, heads) or found[2:] != (count, count):
             expected = f"({batch} or 1, {heads} or 1, {count}, {count})"
             raise InputError(f"pairwise: found shape {tuple(found)}, expected {expected}")
-        if tokens.mask is not None:
-            pairwise = pairwise.masked_fill(~(tokens.mask[:, None, :, None] & tokens.mask[:, None, None, :]), 0.0)
-        return F.pad(pairwise, (self.config.prefix, 0, self.config.prefix, 0))
 
     def _initialise(self) -> None:
         """Normal weights of deviation 0.02 and zero biases.
@@ -213,6 +234,8 @@ def _tokenizer(c: ViTConfig) -> Tokenizer:
         return PeakTokenizer(c.input[1], c.peaks, c.dim, c.embed_norm, *place, c.eps)
     if c.tokens == "lines":
         return LineTokenizer(c.input[0], c.input[1], c.dim, c.embed_norm, c.eps)
+    if c.tokens == "packed":
+        return PackedTokenizer(c.input[0], c.input[1], c.axes, c.dim, c.embed_norm, c.eps, c.stem, c.samples)
     if c.tokens == "set":
         return SetTokenizer(c.input[0], c.input[1], c.axes, c.dim, c.embed_norm, c.eps)
     return PatchTokenizer(
@@ -229,12 +252,14 @@ def _position(c: ViTConfig, tokenizer: Tokenizer) -> GridPosition | SetPosition 
 
 
 def _relative_bias(c: ViTConfig, tokenizer: Tokenizer) -> RelativeBias | None:
-    if c.bias == "none" or not isinstance(tokenizer, PatchTokenizer):
+    if c.bias != "relative" or not isinstance(tokenizer, PatchTokenizer):
         return None
     return RelativeBias(tokenizer.index, tokenizer.shape, c.depth, c.heads, c.prefix, all=c.attention == "full")
 
 
-def _attention(c: ViTConfig, layer: int, tokenizer: Tokenizer) -> Attention:
+def _attention(c: ViTConfig, layer: int, tokenizer: Tokenizer) -> Attention | None:
+    if c.attention == "none":
+        return None
     keys = c.prefix + tokenizer.most
     common = c.dim, c.heads, c.score, keys, c.qk_norm, c.attention_dropout, c.eps
     if c.attention == "full":

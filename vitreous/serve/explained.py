@@ -34,11 +34,11 @@ def maps_of(predictor: AnyPredictor) -> tuple[list[str], int, int]:
     """Names of the maps that a model allows, its layers and heads; none where it cannot be looked into."""
     if not hasattr(predictor, "model"):  # exported
         return [], 0, 0
+    from vitreous.insight.attention import attends
     from vitreous.insight.attribution import GRADIENTS, METHODS, left_out
-    from vitreous.nn.vit import ViT
 
     model = predictor.model
-    if not isinstance(model, ViT):
+    if not attends(model):
         return ([] if left_out() else [GRADIENTS]), 0, 0
     names = [name for name in METHODS if name != GRADIENTS or not left_out()]
     return names, model.config.depth, model.config.heads

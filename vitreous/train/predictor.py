@@ -44,7 +44,7 @@ class Predictor(AnyPredictor):
         self, model: Model, task: Task, scaling: Scaling, axes: Sequence[Axis], channels: Sequence[str], data: str = ""
     ) -> None:
         c = model.config
-        shorter = isinstance(c, ViTConfig) and c.tokens == "set" and scaling.kind != "point"
+        shorter = isinstance(c, ViTConfig) and c.tokens in ("set", "packed") and scaling.kind != "point"
         super().__init__(c.input, axes, channels, data, shorter)
         self.model, self.task, self.scaling = model.eval(), task, scaling
         self.classes = () if isinstance(task, Regression) else task.classes

@@ -29,6 +29,7 @@ from vitreous.nn.pretraining import BUILD, Panels, PretrainConfig, Pretraining
 from vitreous.nn.vit import ViT
 from vitreous.train.about import read_as, read_scaling, write_task
 from vitreous.train.answers import evenly, outputs
+from vitreous.train.augmented import augmented, check_scale
 from vitreous.train.config import TrainConfig
 from vitreous.train.course import Course, check_finished, finished, follow
 from vitreous.train.pretext import Pretext
@@ -42,11 +43,18 @@ _VIEWS = {  # what leaves a sample the same, where a recipe does not say it
     "peaks": Augment(gain=0.1, baseline=0.05, noise=0.02),
     "lines": Augment(),
     "set": Augment(noise=0.1),
+    "packed": Augment(noise=0.1),
     1: Augment(shift=2.0, gain=0.1, baseline=0.1, noise=0.05),
     2: Augment(shift=0.1, rotate=10, scale=0.15, noise=0.05),
     3: Augment(noise=0.05),
 }
-_DAMAGE = {"set": Augment(noise=0.3), 1: Augment(noise=0.5, baseline=0.1), 2: Augment(noise=0.7), 3: Augment(noise=0.5)}
+_DAMAGE = {
+    "set": Augment(noise=0.3),
+    "packed": Augment(noise=0.3),
+    1: Augment(noise=0.5, baseline=0.1),
+    2: Augment(noise=0.7),
+    3: Augment(noise=0.5),
+}
 
 
 @dataclass(frozen=True)
@@ -97,9 +105,11 @@ def pretraining(made: Experiment, method: PretrainConfig) -> PretrainExperiment:
 
 def prepare_with(e: PretrainExperiment) -> Callable[[Tensor], Tensor]:
     """From scaled samples `(B, C, *grid)` to what the model takes: themselves, or pairs `(B, 2, C, *grid)`."""
+    config = replace(e.model, input=e.source.input)
 
     def seen_as(augment: Augment, x: Tensor) -> Tensor:
-        return x if augment == Augment() else augment(x, x.new_zeros(len(x), 0))[0]
+        change = augmented(augment, config)
+        return x if change is None else change(x, x.new_zeros(len(x), 0))[0]
 
     def denoise(x: Tensor) -> Tensor:
         whole = seen_as(e.augment, x)
@@ -132,6 +142,7 @@ def pretrain(
         return found
     for augment in (e.augment, e.damage):
         augment.check(len(e.source.axes))
+    check_scale(e.scale, e.model)
     parts = split(e.source, e.validation, e.test, config.seed)
     task, scaling = Pretext(e.method), fit_scaling(e.scale, e.source.x, parts.train)
     accelerator = machine(config.precision, device)

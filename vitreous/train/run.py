@@ -32,6 +32,7 @@ from vitreous.nn.models import Config, Model, build
 from vitreous.nn.vit import ViT
 from vitreous.train.about import write_task
 from vitreous.train.answers import collect, outputs, write_answers
+from vitreous.train.augmented import augmented, check_scale
 from vitreous.train.budget import BudgetLoss
 from vitreous.train.config import TrainConfig
 from vitreous.train.course import METRICS as METRICS
@@ -134,6 +135,7 @@ def train(
     if found is not None:
         return found
     e.augment.check(len(e.source.axes))
+    check_scale(e.scale, e.model)
     parts = split(e.source, e.validation, e.test, config.seed)
     known = None if e.start is None else e.start.task
     task = known or task_for(e.source, parts.train, e.loss, e.label_smoothing, e.hypotheses)
@@ -151,11 +153,11 @@ def train(
     loss = BudgetLoss(model, task.loss, e.budget) if e.budget else task.loss
     settle(model, config)
     stream = stream_of(e.source, parts.train, task, config.batch, config.seed, accelerator)
-    plain = e.augment == Augment()
+    change = augmented(e.augment, model.config)
 
     def prepare(x: Tensor, y: Tensor) -> Batch:
         x = scaling(x)
-        return (x, y) if plain else e.augment(x, y)
+        return (x, y) if change is None else change(x, y)
 
     def evaluate(trained: nn.Module) -> dict[str, float]:
         with spending(model) as spent:

@@ -75,7 +75,8 @@ def parts(config: ViTConfig) -> list[tuple[str, str, int]]:
     if config.position != "none":
         rows.append((f"position, {config.position}", grid, count["position"]))
     if config.bias != "none":
-        rows.append((f"bias, {config.bias}", f"({config.heads}, {tokens}, {tokens})", count["bias"]))
+        batch, part = ("", "bias") if model.pair_bias is None else ("B, ", "pair_bias")
+        rows.append((f"bias, {config.bias}", f"({batch}{config.heads}, {tokens}, {tokens})", count[part]))
     rows.append((f"blocks, {config.depth}, {config.norm}-norm", grid, count["blocks"]))
     if config.thresholds:
         rows.append(("thresholds, merge and prune", "(B, fewer tokens)", count["thresholds"]))

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from vitreous.insight.attention import head_measures, heads_figure, maps_figure
+from vitreous.insight.attention import attends, head_measures, heads_figure, maps_figure, no_attention
 from vitreous.insight.attribution import METHODS, overall, trials_figure, verdict
 from vitreous.insight.explain import explain_figure
 from vitreous.insight.positions import bias_figure, grid_verdict, position_similarity, similarity_figure
@@ -27,8 +27,9 @@ def explanations(run: Run) -> Section | None:
     text = "The input under every map that the model allows, and what is left of the answer without the marked parts."
     if isinstance(run.predictor.task, Regression) and len(run.predictor.task.targets) > 1:
         text += " Of several quantities it is the one that is furthest off."
-    if isinstance(run.predictor.model, ViT):
-        depth = run.predictor.model.config.depth
+    model = run.predictor.model
+    if isinstance(model, ViT) and attends(model):
+        depth = model.config.depth
         layers = np.unique(np.linspace(0, depth - 1, _LAYERS).round().astype(int)).tolist()
         every = maps_figure(run.predictor, run.answers.samples[typical], layers)
         of = "every layer" if len(layers) == depth else f"{len(layers)} of {depth} layers"
@@ -36,7 +37,7 @@ def explanations(run: Run) -> Section | None:
         lacking = [name for name in METHODS if name not in run.tried[typical].maps]
         text += f" For want of a package there are no {', '.join(lacking)}." if lacking else ""
     else:
-        text += " The run is a CNN: it has no attention, so there are attributions only."
+        text += f" The {no_attention(model)}."
     return Section("What an answer rests on", text, figures)
 
 
@@ -54,7 +55,7 @@ def faithfulness(run: Run) -> Section | None:
 
 def heads(run: Run) -> Section | None:
     """How far and how broadly each head looks, layer by layer."""
-    if run.answers is None or not isinstance(run.predictor.model, ViT):
+    if run.answers is None or not attends(run.predictor.model):
         return None
     samples = run.answers.samples[run.answers.drawn]
     measures = head_measures(run.predictor, samples)

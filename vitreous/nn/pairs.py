@@ -1,0 +1,97 @@
+"""A bias learned from pairs (S2.10): what two elements' coordinates say is added to their attention logits.
+
+The interaction features of particles are those of Qu, Li and Qian 2022 (Particle Transformer), eq. 3.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+_FINEST = 1e-3  # the angle that smaller ones count as: neither detectors nor float32 tell finer
+_LARGEST = 30.0  # logarithm of a momentum or an energy whose square float32 holds
+_HIDDEN = 32
+
+
+def offset(coords: Tensor) -> Tensor:
+    """From places `(B, N, k)` to the differences and the distance of every two, `(B, N, N, k + 1)`."""
+    apart = coords.unsqueeze(2) - coords.unsqueeze(1)
+    distance = apart.square().sum(-1, keepdim=True).clamp(min=1e-12).sqrt()  # whose gradient at 0 is none
+    return torch.cat([apart, distance], dim=-1)
+
+
+def lorentz(coords: Tensor) -> Tensor:
+    """From particles to the logarithms of ΔR, k_T, z and m² of every two, `(B, N, N, 4)`.
+
+    `ΔR² = Δy² + Δφ²`, `k_T = min(p_T) ΔR`, `z = min(p_T) / (p_Ta + p_Tb)`, `m² = (E_a + E_b)² − |p_a + p_b|²`. The last
+    is computed from transverse masses: far forward, energies and momenta differ by less than float32 tells.
+
+    Args:
+        coords: `(B, N, 4)`: rapidity y (pseudorapidity, for particles without mass), azimuth φ in radians, and the
+            logarithms of transverse momentum and energy in one unit. An energy below that of no mass counts as that.
+    """
+    y, phi = coords[..., 0], coords[..., 1]
+    log_pt, log_energy = coords[..., 2:].clamp(-_LARGEST, _LARGEST).unbind(-1)
+    pt = log_pt.exp()
+    mt = torch.maximum(log_energy.exp() / y.cosh(), pt)  # transverse mass
+    along = y.unsqueeze(2) - y.unsqueeze(1)  # (B, N, N)
+    around = torch.remainder((phi.unsqueeze(2) - phi.unsqueeze(1)).abs(), 2 * math.pi)
+    around = torch.minimum(around, 2 * math.pi - around)  # the shorter way
+    log_r = 0.5 * (along.square() + around.square()).clamp(min=_FINEST**2).log()
+    less, more = (f(log_pt.unsqueeze(2), log_pt.unsqueeze(1)) for f in (torch.minimum, torch.maximum))
+    both_mt, both_pt = mt.unsqueeze(2) + mt.unsqueeze(1), pt.unsqueeze(2) + pt.unsqueeze(1)
+    mts, pts = mt.unsqueeze(2) * mt.unsqueeze(1), pt.unsqueeze(2) * pt.unsqueeze(1)
+    apart = mts * (along / 2).sinh().square() + pts * (around / 2).sin().square()
+    mass = (both_mt - both_pt) * (both_mt + both_pt) + 4 * apart
+    log_mass = torch.maximum(mass, _FINEST**2 * pts).log()
+    return torch.stack([log_r, less + log_r, -F.softplus(more - less), log_mass], dim=-1)
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """What is asked of two elements, and for which coordinates."""
+
+    features: Callable[[Tensor], Tensor]
+    """From `(B, N, axes)` to `(B, N, N, number)`."""
+    number: Callable[[int], int]
+    """Of the features, for so many axes."""
+    coordinates: tuple[str, ...] = ()
+    """Names of the coordinates, where they must be these; else any, in steps of `spacing`."""
+
+
+PAIRS = {
+    "offset": Pairs(offset, lambda axes: axes + 1),
+    "lorentz": Pairs(lorentz, lambda axes: 4, ("rapidity", "azimuth", "ln pT", "ln E")),
+}
+
+
+class PairBias(nn.Module):
+    """A small MLP from what is known of two elements to a bias for each head, the same in all blocks.
+
+    Args:
+        kind: one of `PAIRS`.
+        axes: coordinates of an element.
+        heads: of the attention.
+        spacing: one step along each axis, for coordinates of any kind.
+    """
+
+    def __init__(self, kind: str, axes: int, heads: int, spacing: Sequence[float] = ()) -> None:
+        super().__init__()
+        self.kind = kind
+        self.spacing = () if PAIRS[kind].coordinates else tuple(spacing)
+        self.first, last = nn.Linear(PAIRS[kind].number(axes), _HIDDEN), nn.Linear(_HIDDEN, heads)
+        nn.init.normal_(last.weight, std=0.02)  # plain attention, nearly, is where training begins
+        nn.init.zeros_(last.bias)
+        self.rest = nn.Sequential(nn.GELU(), nn.Linear(_HIDDEN, _HIDDEN), nn.GELU(), last)
+
+    def forward(self, coords: Tensor) -> Tensor:
+        """`(B, N, axes) -> (B, heads, N, N)`."""
+        coords = coords.float()  # places have more digits than bfloat16
+        if self.spacing:
+            coords = coords / coords.new_tensor(self.spacing)
+        known = PAIRS[self.kind].features(coords)
+        found: Tensor = self.rest(self.first(known.to(self.first.weight.dtype)))
+        return found.permute(0, 3, 1, 2).contiguous()  # as fused attention wants it
