@@ -23,8 +23,9 @@ _CONFIGS: dict[str, Config] = {
     "vit": ViTConfig(
         input=_INPUT, patch=(4,), stride=(3,), dim=128, depth=3, heads=4, mlp=(2.0,), cls=False, pool="mean"
     ),
+    # with the small stem, which does them good: the large one pools spins before any product of neighbours is made
     "resnet-18": CNNConfig(input=_INPUT, widths=(64, 128, 256, 512), blocks=(2, 2, 2, 2)),
-    "resnet-50": CNNConfig(input=_INPUT, widths=(64, 128, 256, 512), blocks=(3, 4, 6, 3)),
+    "resnet-50": CNNConfig(input=_INPUT, widths=(64, 128, 256, 512), blocks=(3, 4, 6, 3), block="bottleneck"),
 }  # fmt: skip
 _VIT = TrainConfig(
     steps=3000, batch=256, lr=4e-3, optimiser="muon", ema=0.995, evaluate_every=500, keep="last", compile="graph"
