@@ -1,29 +1,15 @@
-"""The figures of chirps are drawn after any training, for a transformer and for its rival."""
+"""A trained run is a detector like any other, compared on the same segments."""
 
 from pathlib import Path
 
 import pytest
 import torch
-from PIL import Image
 
 from tests.recipes import narrow, two_steps
-from vitreous.gallery import ENTRIES, chirps
+from vitreous.gallery import chirps
 from vitreous.sim.chirps import Chirps, random_events, signals
 from vitreous.sim.templates import Bank, compared
 from vitreous.train import load, train
-
-
-@pytest.mark.parametrize("model", ENTRIES["chirps"].models)
-def test_the_figures_are_drawn(model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chirps, "_SEGMENTS", {"cpu": (100, 10)})
-    train(narrow(two_steps("chirps", {"model": model}, monkeypatch)), tmp_path, device="cpu", bar=False)
-    before = torch.get_rng_state()
-    drawn = ENTRIES["chirps"].draw(tmp_path)
-    assert torch.equal(torch.get_rng_state(), before)
-    assert [path.name for path in drawn] == ["chirp.png", "efficiency.png", *["templates.png"] * (model == "vit")]
-    for path in drawn:
-        with Image.open(path) as picture:
-            assert min(picture.size) > 500
 
 
 def test_a_run_is_a_detector_that_gives_the_odds_of_its_answers(

@@ -32,6 +32,7 @@ KINDS: dict[str, tuple[Config, Task]] = {
     "set": (ViTConfig(input=(3, 6), tokens="set", position="none", **SMALL), CLASSES),
     "packed": (ViTConfig(input=(5, 6), tokens="packed", axes=2, **SMALL), CLASSES),
     "jet": (ViTConfig(input=(6, 6), tokens="packed", axes=4, bias="lorentz", **SMALL), CLASSES),
+    "stations": (ViTConfig(input=(20, 6), tokens="packed", axes=2, stem=(4,), samples=16, **SMALL), QUANTITIES),
     "deep set": (
         ViTConfig(input=(5, 6), tokens="packed", axes=2, attention="none", pool="mean", cls=False, **SMALL),
         CLASSES,
@@ -73,6 +74,6 @@ def sample(kind: str, seed: int = 0) -> NDArray[np.float32]:
     found = rng.normal(size=config.input).astype(np.float32)
     if kind == "lines":
         found[0] = [0.3, 0.5, 0.6, 0.8, 1.0, 1.1, 0, 0, 0]
-    if kind in ("packed", "jet", "deep set"):
+    if kind in ("packed", "jet", "stations", "deep set"):
         found[:, 4:] = 0
     return found

@@ -131,6 +131,39 @@ def test_its_cost_is_counted_without_running_it() -> None:
     assert sum(count for _, _, count in parts(packed)) == cost(packed).parameters
 
 
+STATIONS: dict[str, Any] = {"input": (36, 9), "stem": (4, 6), "samples": 32}
+
+
+@pytest.mark.parametrize("choices", [STATIONS, {**STATIONS, "samples": 0}, {**STATIONS, "samples": 34}], ids=str)
+def test_elements_may_have_recorded_traces(choices: dict[str, Any]) -> None:
+    model = make(**choices).train()
+    x = sets(9, 4, 0, rows=36)
+    out = model(x)
+    torch.testing.assert_close(model(x[1:2, :, :].flip(2)), out[1:2], atol=1e-4, rtol=1e-4)
+    out.square().sum().backward()
+    assert all(p.grad is not None and p.grad.isfinite().all() for p in model.parameters())
+    assert all(p.grad.abs().sum() > 0 for p in model.tokenizer.parameters())  # type: ignore[union-attr]
+    assert cost(model.config).parameters == sum(p.numel() for p in model.parameters())
+
+
+def test_traces_and_other_features_are_projected_together() -> None:
+    """Side by side, then projected, is the sum of two projections."""
+    tokenizer = PackedTokenizer(36, 9, 2, 8, stem=(4, 6), samples=32)
+    x = sets(9, 9, rows=36)
+    traces, others = tokenizer.project.traces, tokenizer.project.others
+    kept = traces.convolutions(x[:, :32].mT.reshape(18, 1, 32)).reshape(2, 9, -1)  # type: ignore[operator, union-attr]
+    beside = torch.cat([kept, x[:, 32:34].mT], dim=-1)
+    weight = torch.cat([traces.project.weight, others.weight], dim=1)  # type: ignore[list-item, union-attr]
+    wanted = beside @ weight.T + traces.project.bias  # type: ignore[operator, union-attr]
+    torch.testing.assert_close(tokenizer(x).values, wanted, atol=1e-5, rtol=1e-5)
+
+
+def test_a_model_of_before_is_read_as_it_was() -> None:
+    known = vt.ViTConfig(**PACKED, **SMALL).to_dict()
+    del known["samples"]
+    assert vt.ViTConfig.from_dict(known) == vt.ViTConfig(**PACKED, **SMALL)
+
+
 @pytest.mark.parametrize(
     ("choices", "message"),
     [
@@ -138,6 +171,10 @@ def test_its_cost_is_counted_without_running_it() -> None:
         ({"axes": 5}, r"axes: 5 coordinates leave no features in the rows of input \(5, 9\)"),
         ({"axes": 0}, "axes: position 'learned' needs the number of coordinates"),
         ({"patch": (2,)}, "patch: found .*, but sets are not cut into patches"),
+        ({"samples": 3}, "samples: found 3, but only the stem of a packed set reads traces"),
+        ({"samples": 4, "stem": (4,)}, "samples: found 4, but an element has 3 features"),
+        ({"stem": (4, 0)}, "stem: found 0, expected at least 1"),
+        ({"stem": (4,), "tokens": "set", "input": (3, 9)}, "stem: found .*, but sets are not cut into patches"),
         ({"bias": "relative"}, "bias: 'relative' counts steps on a grid"),
         ({"pool": "flatten"}, "pool: 'flatten' needs a fixed order of tokens"),
         ({"attention": "window", "window": (2,)}, "attention: 'window' needs a grid; for packed use full"),

@@ -3,9 +3,9 @@
 Nothing here has a model of its own: entries differ in their simulator, their tokenizer and their settings.
 """
 
-from vitreous.gallery import chirps, light_curves
+from vitreous.gallery import chirps, ising, lensing, light_curves
 from vitreous.gallery.entry import Entry as Entry
 
-_LISTED: tuple[Entry, ...] = (light_curves.ENTRY, chirps.ENTRY)
+_LISTED: tuple[Entry, ...] = (ising.ENTRY, ising.TEMPERATURE, lensing.ENTRY, light_curves.ENTRY, chirps.ENTRY)
 ENTRIES = {entry.recipe: entry for entry in _LISTED}
 """Entries by the name of their recipe, in the order in which they are listed."""

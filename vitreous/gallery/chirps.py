@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     import torch
     from torch import Tensor
 
+    from vitreous.nn.tokens import PatchTokenizer
     from vitreous.sim.chirps import Chirps
     from vitreous.train.predictor import Predictor
 
@@ -130,12 +131,20 @@ def _draw_attention(axes: Any, predictor: "Predictor", samples: "Tensor") -> Non
     """The attention on each patch, mean of all layers and heads."""
     from vitreous.insight.attention import attention_maps, transformer
 
-    model = transformer(predictor)
-    looks = attention_maps(model, samples).mean((0, 1, 2))
-    centres = model.tokenizer.coords()[:, 0].cpu().numpy() * predictor.axes[0].spacing  # type: ignore[operator]
+    looks = attention_maps(transformer(predictor), samples).mean((0, 1, 2))
+    centres = _patches(predictor).coords()[:, 0].cpu().numpy() * predictor.axes[0].spacing
     axes.fill_between(centres, len(looks) * looks / looks.sum(), color="C0", alpha=0.4, lw=0)
     axes.axhline(1, color="0.5", lw=0.7, ls=":")
     axes.set_ylabel("attention on patches\ncentred here (1: even)", fontsize=8)
+
+
+def _patches(predictor: "Predictor") -> "PatchTokenizer":
+    from vitreous.insight.attention import transformer
+    from vitreous.nn.tokens import PatchTokenizer
+
+    tokenizer = transformer(predictor).tokenizer
+    assert isinstance(tokenizer, PatchTokenizer)
+    return tokenizer
 
 
 def _templates(predictor: "Predictor", device: "torch.device") -> Any:
@@ -146,12 +155,11 @@ def _templates(predictor: "Predictor", device: "torch.device") -> Any:
     import numpy as np
     import torch
 
-    from vitreous.insight.attention import transformer
     from vitreous.insight.style import figure
     from vitreous.sim.chirps import random_events, signals
 
     chirps = chirps_of(predictor)
-    weights = transformer(predictor).tokenizer.project.weight.detach().float().cpu()  # (D, patch)
+    weights = _patches(predictor).project.weight.detach().float().cpu()  # (D, patch)
     _, strengths, filters = torch.linalg.svd(weights.double(), full_matrices=False)
     clock = 1000 * np.arange(weights.shape[1]) / chirps.rate
     with figure(9, 3.6) as drawing:

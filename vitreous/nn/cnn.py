@@ -6,14 +6,18 @@ The non-local block is the embedded-Gaussian one of Wang et al. 2018, eq. 4 and 
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import ClassVar
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from vitreous.errors import InputError, check_choice
 from vitreous.nn.block import MLP
 from vitreous.nn.head import POOLS
+from vitreous.nn.hexagonal import HexagonalConv
 from vitreous.nn.tokens import CONV, check_batch
+from vitreous.nn.traces import Traces
 from vitreous.settings import Settings
 
 _NORM = {1: nn.BatchNorm1d, 2: nn.BatchNorm2d, 3: nn.BatchNorm3d}
@@ -25,6 +29,9 @@ _POOLS = ("mean", "flatten")
 class CNNConfig(Settings):
     """A residual CNN for signals of one, two or three dimensions; the rank of `input` decides.
 
+    With `widths=(64, 128, 256, 512)` and `stem="large"`, `blocks=(2, 2, 2, 2)` is ResNet-18, and `blocks=(3, 4, 6, 3)`
+    with `block="bottleneck"` is ResNet-50.
+
     >>> CNNConfig(input=(1, 4500), out=6, stem="large", nonlocal_after=(1,)).shape
     (282,)
     """
@@ -34,13 +41,22 @@ class CNNConfig(Settings):
     out: int = 0
     """Outputs; 0 returns the pooled features."""
     widths: tuple[int, ...] = (32, 64, 128)
-    """Channels of each stage; every stage but the first halves the grid."""
+    """Channels of each stage; every stage but the first halves the grid. Bottlenecks hand on four times as many."""
     blocks: tuple[int, ...] = (1,)
     """Residual blocks of each stage; one number serves all stages."""
+    block: str = "basic"
+    """basic: two convolutions | bottleneck: one, between two of one sample that narrow and widen."""
     kernel: int = 3
     """Samples of a convolution along each axis; odd."""
+    hexagonal: bool = False
+    """Whether a 2-D grid is hexagonal, in axial coordinates: a place then has six neighbours instead of eight."""
     stem: str = "small"
     """small: one convolution that keeps the grid | large: one of 7 samples and a pooling, which quarter it."""
+    samples: int = 0
+    """Of the channels, how many of the first are a trace, recorded at each place of the grid (S2.8)."""
+    traces: tuple[int, ...] = ()
+    """Widths of convolutions along such a trace, each halving it, before a projection to `widths[0]` channels, which
+    the other channels join."""
     nonlocal_after: tuple[int, ...] = ()
     """Stages, counted from 0, after which a non-local block stands (S0.7)."""
     pool: str = "mean"
@@ -56,6 +72,11 @@ class CNNConfig(Settings):
         return self.input[1:]
 
     @property
+    def features(self) -> int:
+        """Channels after the last stage."""
+        return self.widths[-1] * _BLOCKS[self.block].expansion
+
+    @property
     def shape(self) -> tuple[int, ...]:
         """Samples along each axis after the last stage."""
         halvings = len(self.widths) - 1 + _STEMS[self.stem].halvings
@@ -64,9 +85,10 @@ class CNNConfig(Settings):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_choice("stem", self.stem, _STEMS)
+        check_choice("block", self.block, _BLOCKS)
         check_choice("pool", self.pool, _POOLS)
-        self._at_least(1, "input", "widths", "blocks", "head", "kernel")
-        self._at_least(0, "out")
+        self._at_least(1, "input", "widths", "blocks", "head", "kernel", "traces")
+        self._at_least(0, "out", "samples")
         self._probability("dropout")
         if not 2 <= len(self.input) <= 4:
             raise InputError(f"input: found {self.input}, expected channels and then samples along 1, 2 or 3 axes")
@@ -83,6 +105,16 @@ class CNNConfig(Settings):
             raise InputError(
                 f"nonlocal_after: found {self.nonlocal_after}, expected different stages from 0 to {stages[-1]}"
             )
+        self._check_detector()
+
+    def _check_detector(self) -> None:
+        """What showers need: a hexagonal grid, and traces recorded at its places."""
+        if self.hexagonal and (len(self.grid) != 2 or self.stem == "large"):
+            raise InputError(f"hexagonal: found input {self.input} and stem {self.stem!r}, expected 2-D and 'small'")
+        if bool(self.samples) != bool(self.traces):
+            raise InputError(f"samples: found {self.samples} with traces = {self.traces}, expected both or neither")
+        if self.samples > self.input[0]:
+            raise InputError(f"samples: found {self.samples}, but input {self.input} has {self.input[0]} channels")
 
 
 class CNN(nn.Module):
@@ -96,8 +128,10 @@ class CNN(nn.Module):
     def __init__(self, config: CNNConfig) -> None:
         super().__init__()
         c = self.config = config
-        rank, last = len(c.grid), c.widths[-1]
-        self.stem = _STEMS[c.stem].make(rank, c.input[0], c.widths[0], c.kernel)
+        rank, last = len(c.grid), c.features
+        self.traces = Traces(c.samples, c.traces, c.widths[0]) if c.traces else None
+        channels = c.input[0] - c.samples + (c.widths[0] if c.traces else 0)
+        self.stem = _STEMS[c.stem].make(rank, channels, c.widths[0], c.kernel, c.hexagonal)
         self.stages = nn.Sequential(*(_stage(c, rank, stage) for stage in range(len(c.widths))))
         self.pool = POOLS[c.pool](0, last, 1)
         pooled = last * (math.prod(c.shape) if c.pool == "flatten" else 1)
@@ -106,31 +140,69 @@ class CNN(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """`(B, channels, *grid) -> (B, out)`."""
         check_batch(x, self.config.input, next(self.parameters()))
+        if self.traces is not None:
+            x = self._encoded(x, self.traces)
         x = self.stages(self.stem(x))
         pooled = self.pool(x.flatten(2).mT, None)  # (B, D, *shape) -> (B, N, D) -> (B, D) or (B, N * D)
         out: Tensor = self.head(F.dropout(pooled, self.config.dropout, training=self.training))
         return out
 
+    def _encoded(self, x: Tensor, traces: Traces) -> Tensor:
+        """`(B, samples + others, *grid) -> (B, widths[0] + others, *grid)`."""
+        recorded, others = x.split((self.config.samples, x.shape[1] - self.config.samples), dim=1)
+        found = traces(recorded.flatten(2).mT).mT  # (B, N, samples) -> (B, widths[0], N)
+        return torch.cat([found.unflatten(2, x.shape[2:]), others], dim=1)
+
 
 class ResidualBlock(nn.Module):
     """`relu(x + norm(conv(relu(norm(conv(x))))))`; with a stride or another width, x is projected to fit."""
 
-    def __init__(self, rank: int, channels: int, width: int, kernel: int, stride: int = 1) -> None:
+    expansion: ClassVar[int] = 1
+    """Channels that it hands on, in widths."""
+
+    def __init__(
+        self, rank: int, channels: int, width: int, kernel: int, stride: int = 1, hexagonal: bool = False
+    ) -> None:
         super().__init__()
-        self.branch = nn.Sequential(
-            _conv(rank, channels, width, kernel, stride),
+        self.branch = self._branch(rank, channels, width, kernel, stride, hexagonal)
+        out = width * self.expansion
+        fits = stride == 1 and channels == out
+        self.shortcut = (
+            nn.Identity() if fits else nn.Sequential(_conv(rank, channels, out, 1, stride), _NORM[rank](out))
+        )
+
+    def _branch(self, rank: int, channels: int, width: int, kernel: int, stride: int, hexagonal: bool) -> nn.Sequential:
+        return nn.Sequential(
+            _conv(rank, channels, width, kernel, stride, hexagonal),
             _NORM[rank](width),
             nn.ReLU(),
-            _conv(rank, width, width, kernel),
+            _conv(rank, width, width, kernel, hexagonal=hexagonal),
             _NORM[rank](width),
-        )
-        fits = stride == 1 and channels == width
-        self.shortcut = (
-            nn.Identity() if fits else nn.Sequential(_conv(rank, channels, width, 1, stride), _NORM[rank](width))
         )
 
     def forward(self, x: Tensor) -> Tensor:
         return F.relu(self.shortcut(x) + self.branch(x))
+
+
+class Bottleneck(ResidualBlock):
+    """The same with a branch that is wide at its ends alone: 1 sample, `kernel` samples at the width, 1 sample."""
+
+    expansion = 4
+
+    def _branch(self, rank: int, channels: int, width: int, kernel: int, stride: int, hexagonal: bool) -> nn.Sequential:
+        return nn.Sequential(
+            _conv(rank, channels, width, 1),
+            _NORM[rank](width),
+            nn.ReLU(),
+            _conv(rank, width, width, kernel, stride, hexagonal),
+            _NORM[rank](width),
+            nn.ReLU(),
+            _conv(rank, width, width * self.expansion, 1),
+            _NORM[rank](width * self.expansion),
+        )
+
+
+_BLOCKS: dict[str, type[ResidualBlock]] = {"basic": ResidualBlock, "bottleneck": Bottleneck}
 
 
 class NonLocalBlock(nn.Module):
@@ -157,17 +229,17 @@ class NonLocalBlock(nn.Module):
 
 @dataclass(frozen=True)
 class _Stem:
-    """How a stem is made from rank, channels, width and kernel, and how often it halves the grid."""
+    """How a stem is made from rank, channels, width, kernel and lattice, and how often it halves the grid."""
 
-    make: Callable[[int, int, int, int], nn.Sequential]
+    make: Callable[[int, int, int, int, bool], nn.Sequential]
     halvings: int
 
 
-def _small_stem(rank: int, channels: int, width: int, kernel: int) -> nn.Sequential:
-    return nn.Sequential(_conv(rank, channels, width, kernel), _NORM[rank](width), nn.ReLU())
+def _small_stem(rank: int, channels: int, width: int, kernel: int, hexagonal: bool) -> nn.Sequential:
+    return nn.Sequential(_conv(rank, channels, width, kernel, hexagonal=hexagonal), _NORM[rank](width), nn.ReLU())
 
 
-def _large_stem(rank: int, channels: int, width: int, kernel: int) -> nn.Sequential:
+def _large_stem(rank: int, channels: int, width: int, kernel: int, hexagonal: bool) -> nn.Sequential:
     pool = _MAX_POOL[rank](3, stride=2, padding=1)
     return nn.Sequential(_conv(rank, channels, width, 7, stride=2), _NORM[rank](width), nn.ReLU(), pool)
 
@@ -176,14 +248,18 @@ _STEMS = {"small": _Stem(_small_stem, 0), "large": _Stem(_large_stem, 2)}
 
 
 def _stage(c: CNNConfig, rank: int, stage: int) -> nn.Sequential:
-    width = c.widths[stage]
-    first = ResidualBlock(rank, c.widths[max(0, stage - 1)], width, c.kernel, stride=2 if stage else 1)
-    others = [ResidualBlock(rank, width, width, c.kernel) for _ in range(c.blocks[stage] - 1)]
-    return nn.Sequential(first, *others, *([NonLocalBlock(rank, width)] if stage in c.nonlocal_after else []))
+    width, block = c.widths[stage], _BLOCKS[c.block]
+    out = width * block.expansion
+    before = c.widths[stage - 1] * block.expansion if stage else width
+    first = block(rank, before, width, c.kernel, 2 if stage else 1, c.hexagonal)
+    others = [block(rank, out, width, c.kernel, 1, c.hexagonal) for _ in range(c.blocks[stage] - 1)]
+    return nn.Sequential(first, *others, *([NonLocalBlock(rank, out)] if stage in c.nonlocal_after else []))
 
 
-def _conv(rank: int, channels: int, width: int, kernel: int, stride: int = 1) -> nn.Module:
+def _conv(rank: int, channels: int, width: int, kernel: int, stride: int = 1, hexagonal: bool = False) -> nn.Module:
     """A convolution before a norm, which brings the bias; scaled for ReLU (He et al. 2015)."""
+    if hexagonal:
+        return HexagonalConv(channels, width, kernel, stride)
     conv = CONV[rank](channels, width, kernel, stride=stride, padding=kernel // 2, bias=False)
     nn.init.kaiming_normal_(conv.weight, mode="fan_out", nonlinearity="relu")
     return conv

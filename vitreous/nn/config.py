@@ -50,7 +50,10 @@ class ViTConfig(Settings):
     stride: tuple[int, ...] = ()
     """Samples between neighbouring patches, if not the patch itself; smaller makes them overlap."""
     stem: tuple[int, ...] = ()
-    """Widths of convolutions before the patches; each halves the grid."""
+    """Widths of convolutions before the patches; each halves the grid. For packed sets: along the trace that the first
+    features of an element are, each halving it (S2.8)."""
+    samples: int = 0
+    """With the stem of a packed set: how many features are the trace; all if not given."""
     embed_norm: bool = False
     """Layer norm after the patch projection (S4.4)."""
     origin: tuple[float, ...] = ()
@@ -116,7 +119,7 @@ class ViTConfig(Settings):
         for name, table in _TABLES.items():
             check_choice(name, getattr(self, name), table)
         self._at_least(1, "input", "patch", "stride", "stem", "dim", "depth", "heads", "head")
-        self._at_least(0, "out", "axes", "hashes", "latents", "peaks", "registers", "layer_scale", "eps")
+        self._at_least(0, "out", "axes", "samples", "hashes", "latents", "peaks", "registers", "layer_scale", "eps")
         self._probability("dropout", "attention_dropout", "drop_path")
         if len(self.input) < 2:
             raise InputError(f"input: found {self.input}, expected channels and then samples along each axis")
@@ -130,6 +133,8 @@ class ViTConfig(Settings):
             self.check_fewer("thresholds")
         if self.tokens != "peaks" and self.peaks:
             raise InputError(f"peaks: found {self.peaks}, but tokens = {self.tokens!r} has none")
+        if self.samples and not (self.tokens == "packed" and self.stem):
+            raise InputError(f"samples: found {self.samples}, but only the stem of a packed set reads traces")
         checks = {
             "patch": self._check_patches, "set": self._check_set, "packed": self._check_packed,
             "peaks": self._check_peaks, "lines": self._check_lines,
@@ -231,7 +236,7 @@ class ViTConfig(Settings):
         if len(self.input) != 2:
             raise InputError(f"input: found {self.input}, a set expects (features, largest number of elements)")
         for name in ("patch", "stride", "stem", "origin"):
-            if getattr(self, name):
+            if getattr(self, name) and (name, self.tokens) != ("stem", "packed"):
                 raise InputError(f"{name}: found {getattr(self, name)}, but sets are not cut into patches")
         if self.position != "none" and not self.axes:
             raise InputError(f"axes: position {self.position!r} needs the number of coordinates, or position='none'")
@@ -242,6 +247,8 @@ class ViTConfig(Settings):
         self._check_set()
         if self.axes >= self.input[0]:
             raise InputError(f"axes: {self.axes} coordinates leave no features in the rows of input {self.input}")
+        if self.samples > self.input[0] - self.axes:
+            raise InputError(f"samples: found {self.samples}, but an element has {self.input[0] - self.axes} features")
 
     def _spread(self, name: str, rank: int) -> None:
         """One number stands for every axis; otherwise there is one for each."""

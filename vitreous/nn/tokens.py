@@ -167,12 +167,12 @@ class SetTokenizer(nn.Module):
     ) -> None:
         super().__init__()
         self.features, self.most, self.axes = features, most, axes
-        self.project = nn.Linear(features, dim)
+        self.project: nn.Module = nn.Linear(features, dim)
         self.norm = nn.LayerNorm(dim, eps) if norm else nn.Identity()
 
     def forward(self, x: Tensor, mask: Tensor | None = None, coords: Tensor | None = None) -> Tokens:
         """`x`: `(B, features, N)`; `mask`: `(B, N)`, False where there is no element; `coords`: `(B, N, axes)`."""
-        check_elements(x, self.features, self.most, self.project.weight)
+        check_elements(x, self.features, self.most, next(self.parameters()))
         batch, _, count = x.shape
         if coords is None and not self.axes:
             coords = x.new_zeros(batch, count, 0)

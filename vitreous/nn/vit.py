@@ -235,7 +235,7 @@ def _tokenizer(c: ViTConfig) -> Tokenizer:
     if c.tokens == "lines":
         return LineTokenizer(c.input[0], c.input[1], c.dim, c.embed_norm, c.eps)
     if c.tokens == "packed":
-        return PackedTokenizer(c.input[0], c.input[1], c.axes, c.dim, c.embed_norm, c.eps)
+        return PackedTokenizer(c.input[0], c.input[1], c.axes, c.dim, c.embed_norm, c.eps, c.stem, c.samples)
     if c.tokens == "set":
         return SetTokenizer(c.input[0], c.input[1], c.axes, c.dim, c.embed_norm, c.eps)
     return PatchTokenizer(
