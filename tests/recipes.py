@@ -3,7 +3,6 @@
 import inspect
 from dataclasses import replace
 from functools import partial
-from importlib import import_module
 
 import numpy as np
 import pytest
@@ -12,19 +11,23 @@ from tests.jets import toy_jets
 from vitreous.errors import InputError
 from vitreous.gallery import ENTRIES
 from vitreous.nn import CNNConfig
+from vitreous.sim.chirps import chirps_source
+from vitreous.sim.curves import curves_source
+from vitreous.sim.lenses import lens_source
 from vitreous.sim.lists import list_source
 from vitreous.sim.shower_source import shower_source
 from vitreous.sim.source import powder_source
+from vitreous.sim.temperatures import ising_source, temperature_source
 from vitreous.train import RECIPES, Experiment
 
 
 def choices(name: str) -> list[dict[str, str]]:
     """Ways to ask for a recipe."""
-    if "system" in inspect.signature(RECIPES[name]).parameters:
-        systems = ENTRIES[name].systems if name in ENTRIES else ("triclinic", "monoclinic", "cubic")
-        return [{"system": system} for system in systems]
     if name in ENTRIES:
-        return [{"model": model} for model in ENTRIES[name].models]
+        models = [{"model": model} for model in ENTRIES[name].models]
+        return models + [{"system": system} for system in ENTRIES[name].systems[1:]]
+    if "system" in inspect.signature(RECIPES[name]).parameters:
+        return [{"system": system} for system in ("triclinic", "monoclinic", "cubic")]
     return [{"model": model} for model in (("vit",) if name == "powder-index" else ("vit", "cnn"))]
 
 
@@ -34,9 +37,7 @@ def two_steps(name: str, choice: dict[str, str], monkeypatch: pytest.MonkeyPatch
         "vitreous.train.recipes.powder.powder_source", partial(powder_source, train=24, validation=100, test=100)
     )
     monkeypatch.setattr("vitreous.train.recipes.powder.list_source", partial(list_source, 200, 100, 100))
-    small = partial(shower_source, train=20, validation=60, test=60)
-    monkeypatch.setattr(import_module("vitreous.train.recipes.showers"), "shower_source", small)
-    monkeypatch.setattr("vitreous.sim.jet_source.made_jets", lambda *_: toy_jets())
+    few_samples(monkeypatch)
     try:
         made = RECIPES[name](**choice)
     except InputError as fault:
@@ -48,9 +49,28 @@ def two_steps(name: str, choice: dict[str, str], monkeypatch: pytest.MonkeyPatch
     return replace(made, source=source, train=replace(made.train, steps=2, batch=8, evaluate_every=2))
 
 
+def few_samples(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the sources of the gallery be simulated for a moment only."""
+    monkeypatch.setattr(
+        "vitreous.train.recipes.lenses.lens_source", partial(lens_source, train=24, validation=40, test=40)
+    )
+    few = {"ising_source": (ising_source, (4, 2, 4)), "temperature_source": (temperature_source, (40, 20, 40))}
+    for name, (source, counts) in few.items():
+        small = dict(zip(("train", "validation", "test"), counts, strict=True))
+        monkeypatch.setattr(f"vitreous.train.recipes.spins.{name}", partial(source, **small, sweeps=2))
+    for name, series in {"chirps_source": chirps_source, "curves_source": curves_source}.items():
+        small = {"train": 40, "validation": 40, "test": 40}
+        monkeypatch.setattr(f"vitreous.train.recipes.series.{name}", partial(series, **small))
+    small = {"train": 20, "validation": 60, "test": 60}
+    monkeypatch.setattr("vitreous.train.recipes.particles.shower_source", partial(shower_source, **small))
+    monkeypatch.setattr("vitreous.sim.jet_source.made_jets", lambda *_: toy_jets())
+    monkeypatch.setattr("vitreous.gallery.chirps._SEGMENTS", {"cpu": (100, 3)})
+
+
 def narrow(made: Experiment) -> Experiment:
     """The same with a model that is fast to look into."""
     model = made.model
     if isinstance(model, CNNConfig):
         return replace(made, model=replace(model, widths=tuple(max(4, width // 16) for width in model.widths)))
-    return replace(made, model=replace(model, dim=32, depth=2, heads=2, head=model.head and (16,)))
+    coarse = {"patch": (16,), "stride": (16,)} if model.grid == (64, 64) else {}
+    return replace(made, model=replace(model, dim=32, depth=2, heads=2, head=model.head and (16,), **coarse))

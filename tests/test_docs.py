@@ -10,8 +10,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from tests.recipes import few_samples
 from vitreous.cli import main
 from vitreous.data.pairs import Pairs, split_pairs
+from vitreous.gallery import ENTRIES
 from vitreous.sim.source import powder_source
 from vitreous.train.recipes import powder, translate
 
@@ -48,6 +50,7 @@ def test_a_page_runs_from_its_first_block_to_its_last(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(powder, "powder_source", partial(powder_source, train=40, validation=40, test=40))
     monkeypatch.setattr(translate, "en_de", _messages)
+    few_samples(monkeypatch)
     _example_data(tmp_path)
     commands, names = 0, dict[str, Any]()
     for language, block in re.findall(r"```(sh|python)\n(.*?)```", page.read_text(), flags=re.DOTALL):
@@ -57,7 +60,8 @@ def test_a_page_runs_from_its_first_block_to_its_last(
             if line.startswith("vitreous "):
                 commands += 1
                 args = shlex.split(line, comments=True)[1:]
-                few = ["--steps", "4", *(["--batch", "64"] if "translate-en-de" in args else [])]
+                batch = 64 if "translate-en-de" in args else 4 if args[1:2] and args[1] in ENTRIES else None
+                few = ["--steps", "4", *(["--batch", str(batch)] if batch else [])]
                 main(args + few * (args[0] in ("train", "pretrain", "prune")))
     assert commands >= (0 if page.name in RECORDS else 5)
 

@@ -12,7 +12,7 @@ from tests.jets import toy_jets
 from vitreous.errors import InputError
 from vitreous.sim.jet_source import FEATURES, MOST, Made, as_tokens, made_jets
 from vitreous.sim.jets import ORIGINS, RADIUS, Jets, Ragged, make_jets
-from vitreous.train.recipes.jets import JET_MODELS
+from vitreous.train.recipes.particles import JET_MODELS
 
 pythia = pytest.mark.skipif(
     not (find_spec("pythia8mc") and find_spec("fastjet")), reason="needs pip install 'vitreous[jets]'"

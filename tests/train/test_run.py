@@ -19,6 +19,7 @@ from tests.recipes import choices, two_steps
 from vitreous.data import Axis, Source, Target
 from vitreous.data.augment import Augment
 from vitreous.errors import InputError
+from vitreous.gallery import ENTRIES
 from vitreous.nn import CNNConfig
 from vitreous.train import RECIPES, Experiment, TrainConfig, load, train
 from vitreous.train.state import LAST
@@ -347,7 +348,9 @@ def test_a_cnn_runs_the_same_way(tmp_path: Path) -> None:
     assert predictor(spectra(5).x).values is not None
 
 
-@pytest.mark.parametrize(("name", "choice"), [(name, choice) for name in RECIPES for choice in choices(name)], ids=str)
+@pytest.mark.parametrize(
+    ("name", "choice"), [(name, choice) for name in RECIPES if name not in ENTRIES for choice in choices(name)], ids=str
+)  # those of the gallery are trained and drawn in tests/gallery
 def test_every_recipe_runs_two_steps(
     name: str, choice: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -11,6 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from vitreous.data.symmetry import ROLLS, TURNS, roll, turn
 from vitreous.errors import InputError, check_choice
 from vitreous.settings import Settings
 
@@ -26,7 +27,10 @@ _RANKS = {  # axes of the inputs that a setting is made for; those not named her
     "broaden": (1,),
     "gain": (1,),
     "baseline": (1,),
+    "roll": (2,),
+    "turn": (2,),
 }
+_WORDS = {"fill": FILLS, "roll": ("none", *ROLLS), "turn": ("none", *TURNS)}
 _INPUTS = {1: "spectra (1 axis)", 2: "images (2 axes)"}
 _MOST = {"rotate": 180.0, "erase": 1.0}
 _ERASED = (0.02, 1 / 3)  # fractions of the grid, as in torchvision
@@ -72,10 +76,17 @@ class Augment(Settings):
     2019). With `mixup` as well, each sample gets one or the other."""
     fill: str = "edge"
     """What moves in from beyond the border of a shifted, turned, scaled or stretched grid: edge | mirror | zero."""
+    roll: str = "none"
+    """Images without borders, moved over their edges as far as may be: none | periodic | skewed | antiperiodic."""
+    turn: str = "none"
+    """Images, exactly: none | half: by half turns | square: by quarter turns and mirror images."""
+    negate: bool = False
+    """Turn the sign of every other sample, on average, where that means the same."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_choice("fill", self.fill, FILLS)
+        for name, table in _WORDS.items():
+            check_choice(name, getattr(self, name), table)
         for name, value in self._strengths().items():
             most = _MOST.get(name, math.inf)
             if not 0 <= value <= most:
@@ -84,11 +95,12 @@ class Augment(Settings):
 
     def check(self, rank: int) -> None:
         """Raise `InputError` if a setting is not made for inputs with `rank` axes after the channels."""
-        for name, value in self._strengths().items():
-            ranks = _RANKS.get(name, (rank,))
-            if value and rank not in ranks:
+        for name, ranks in _RANKS.items():
+            value = getattr(self, name)
+            if value not in (0, "none") and rank not in ranks:
                 made = " and ".join(_INPUTS[r] for r in ranks)
-                raise InputError(f"{name}: found {value:g} with inputs of rank {rank}, but it is made for {made}")
+                found = value if isinstance(value, str) else f"{value:g}"
+                raise InputError(f"{name}: found {found} with inputs of rank {rank}, but it is made for {made}")
         if rank == 2 and self.shift > 1:
             raise InputError(f"shift: found {self.shift:g}, expected a fraction of the side, from 0 to 1, with images")
 
@@ -110,6 +122,7 @@ class Augment(Settings):
 
     def _transform(self, x: Tensor, draw: "_Draw") -> Tensor:
         """What is done to each sample by itself, in the order of a measurement: sample, instrument, detector."""
+        x = self._same(x, draw)
         given, axes = x, tuple(range(2, x.dim()))
         if self.shift or self.rotate or self.scale or self.shear or self.stretch:
             x = self._warp(x, draw)
@@ -126,6 +139,16 @@ class Augment(Settings):
         if self.erase:
             fraction = draw.uniform(*_ERASED) * (draw.uniform(0.0, 1.0) < self.erase)
             x = torch.where(_boxes(fraction, x.shape[2:], draw, _ELONGATION), x.mean(axes, keepdim=True), x)
+        return x
+
+    def _same(self, x: Tensor, draw: "_Draw") -> Tensor:
+        """What a symmetry makes of each sample."""
+        if self.roll != "none":
+            x = roll(x, draw.whole(2 * max(x.shape[2:]), 2), self.roll)
+        if self.turn != "none":
+            x = turn(x, draw.whole(len(TURNS[self.turn])), self.turn)
+        if self.negate:
+            x = x * (1 - 2 * _column(draw.whole(2), x.dim()))
         return x
 
     def _warp(self, x: Tensor, draw: "_Draw") -> Tensor:
@@ -153,7 +176,7 @@ class Augment(Settings):
         return own * x + (1 - own) * x.roll(1, 0), share * y + (1 - share) * y.roll(1, 0)
 
     def _strengths(self) -> dict[str, float]:
-        return {field.name: getattr(self, field.name) for field in fields(self) if field.name != "fill"}
+        return {field.name: getattr(self, field.name) for field in fields(self) if field.type is float}
 
 
 def warp(x: Tensor, shift: Tensor, angle: Tensor, factor: Tensor, shear: Tensor, fill: str = "edge") -> Tensor:
@@ -212,6 +235,10 @@ class _Draw:
         """`(B, *shape)`"""
         values = torch.empty(self.size, *shape, device=self.device, dtype=torch.float32)
         return values.uniform_(low, high, generator=self.generator)
+
+    def whole(self, count: int, *shape: int) -> Tensor:
+        """`(B, *shape)`, from 0 to below `count`."""
+        return (self.uniform(0.0, count, *shape)).long().clamp(max=count - 1)
 
     def normal(self, like: Tensor) -> Tensor:
         return torch.empty_like(like).normal_(generator=self.generator)

@@ -78,10 +78,13 @@ class PairBias(nn.Module):
         spacing: one step along each axis, for coordinates of any kind.
     """
 
+    spacing: Tensor
+
     def __init__(self, kind: str, axes: int, heads: int, spacing: Sequence[float] = ()) -> None:
         super().__init__()
         self.kind = kind
-        self.spacing = () if PAIRS[kind].coordinates else tuple(spacing)
+        step = torch.ones(axes) if PAIRS[kind].coordinates or not spacing else torch.tensor(tuple(spacing))
+        self.register_buffer("spacing", step, persistent=False)
         self.first, last = nn.Linear(PAIRS[kind].number(axes), _HIDDEN), nn.Linear(_HIDDEN, heads)
         nn.init.normal_(last.weight, std=0.02)  # plain attention, nearly, is where training begins
         nn.init.zeros_(last.bias)
@@ -90,8 +93,6 @@ class PairBias(nn.Module):
     def forward(self, coords: Tensor) -> Tensor:
         """`(B, N, axes) -> (B, heads, N, N)`."""
         coords = coords.float()  # places have more digits than bfloat16
-        if self.spacing:
-            coords = coords / coords.new_tensor(self.spacing)
-        known = PAIRS[self.kind].features(coords)
+        known = PAIRS[self.kind].features(coords / self.spacing.float())
         found: Tensor = self.rest(self.first(known.to(self.first.weight.dtype)))
         return found.permute(0, 3, 1, 2).contiguous()  # as fused attention wants it

@@ -1,0 +1,229 @@
+"""The physics gallery: every model of every entry, beside the source's numbers and the best that is possible.
+
+    python -m benchmarks.gallery --only ising --device cuda --seeds 5 --out runs/gallery
+    python -m benchmarks.gallery --only ising --systems periodic --models vit --seeds 1 --steps 20 --device cpu
+
+Every training is kept in `OUT/table.json` when it ends, so that the same command goes on where it was stopped. The
+figures of each first seed are drawn in its run folder.
+"""
+
+import json
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+from statistics import mean, median, stdev
+from typing import Any
+
+import torch
+import tyro
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.light_curves import trees
+from vitreous.atomic import write_atomically
+from vitreous.data import Source
+from vitreous.gallery import ENTRIES
+from vitreous.sim.chirps import Chirps
+from vitreous.sim.curves import curves_source
+from vitreous.sim.ising import microstates
+from vitreous.sim.temperatures import SYSTEMS, TEMPERATURES, best_answers
+from vitreous.sim.templates import Bank
+from vitreous.train import RECIPES, train
+from vitreous.train.device import pick_device
+
+Numbers = dict[str, float]
+_ALONE = "-"  # the system of entries that have no choice of them
+_SECONDS = 2.0  # that a simulator is timed
+_AT_ONCE = {"cpu": 64, "cuda": 4096}  # samples that it makes together
+
+
+@dataclass(frozen=True)
+class Row:
+    """How an entry is told in the table.
+
+    Args:
+        metrics: names in a run's scores on its test part.
+        reference: the source's value of the first of them, by system and model.
+        further: more numbers of a system's data, such as the best possible score.
+        simulate: makes so many samples of a system on a device; what the recipe's source does if not given.
+    """
+
+    metrics: tuple[str, ...]
+    reference: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    further: Callable[[Source, str], Numbers] | None = None
+    simulate: Callable[[str, int, torch.device], object] | None = None
+
+
+def _best(source: Source, system: str) -> Numbers:
+    """Share of the test part that the exact posterior tells right."""
+    assert source.y is not None
+    rows = source.parts["test"]
+    return {"best possible": float((best_answers(source, system) == source.y)[rows].mean())}
+
+
+def _microstates(system: str, count: int, device: torch.device) -> object:
+    low, high = TEMPERATURES[0], TEMPERATURES[-1]
+    return microstates(torch.linspace(low, high, count, device=device), SYSTEMS[system])
+
+
+@cache
+def _trees(system: str) -> Numbers:
+    """Scores of boosted trees on hand-made features, on the same test part for every seed."""
+    found = trees(curves_source(system), system, 50_000)
+    return {f"{name} of trees": value for name, value in found.items() if name in TABLE["light-curves"].metrics}
+
+
+def _likelier(source: Source, system: str) -> Numbers:
+    """Share of the test part that the likelihood ratio, averaged over all that is not known, tells right."""
+    assert source.y is not None
+    rows, device = source.parts["test"], pick_device("auto")
+    bank = Bank(Chirps(), device=device)
+    said = bank.log_likelihood_ratio(torch.from_numpy(source.x[rows, 0]).to(device)) > 0
+    return {"best possible": float((said.cpu().numpy() == source.y[rows]).mean())}
+
+
+TABLE = {
+    "ising": Row(
+        ("accuracy",),
+        {
+            "periodic": {"vit": 0.934, "resnet-18": 0.865, "resnet-50": 0.907},
+            "antiferromagnetic": {"vit": 0.935, "resnet-18": 0.906, "resnet-50": 0.899},
+            "skewed": {"vit": 0.931, "resnet-18": 0.886, "resnet-50": 0.917},
+            "antiperiodic": {"vit": 0.921, "resnet-18": 0.91, "resnet-50": 0.917},
+        },
+        _best,
+        _microstates,
+    ),
+    "ising-temperature": Row(("rmse", "coverage90"), simulate=_microstates),
+    "lensing": Row(("rmse/Einstein radius", "rmse/ellipticity 1", "rmse/shear 1", "coverage90")),
+    "light-curves": Row(("accuracy", "mae", "coverage90"), further=lambda _, system: _trees(system)),
+    "chirps": Row(("accuracy",), further=_likelier),  # benchmarks.detection has the efficiencies
+}
+
+
+def one(name: str, system: str, model: str, seed: int, steps: int | None, folder: Path, device: str) -> Numbers:
+    """Train one model, draw the first of each, and give its numbers."""
+    row = TABLE[name]
+    made = RECIPES[name](model=model, **({} if system == _ALONE else {"system": system}))
+    short = {} if steps is None else {"steps": steps, "evaluate_every": steps}
+    made = replace(made, train=replace(made.train, seed=seed, **short))
+    result = train(made, folder, resume=True, device=device, bar=False)
+    if seed == 0:
+        ENTRIES[name].draw(folder)
+    found = {metric: result["test"][metric] for metric in row.metrics if metric in result["test"]}
+    found |= {} if row.further is None else row.further(made.source, system)
+    found |= {"parameters": result["parameters"], "seconds": result["seconds"]}
+    found["trained/s"] = _trained(folder, made.train.batch)
+    found["simulated/s"] = _simulated(row, made.source, system, device)
+    return found
+
+
+def _trained(folder: Path, batch: int) -> float:
+    """Samples a second between the lines of a training's log, where most of them have no evaluation."""
+    lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    told = [(line["step"], line["seconds"]) for line in lines if "loss" in line]
+    rates = [(b[0] - a[0]) / (b[1] - a[1]) for a, b in pairwise(told) if b[1] > a[1]]
+    return batch * median(rates) if rates else float("nan")
+
+
+def _simulated(row: Row, source: Source, system: str, device: str) -> float:
+    """Samples that the simulator makes in a second."""
+    place = torch.device(pick_device(device))
+    count, done = _AT_ONCE[place.type], 0
+
+    def make() -> None:
+        if row.simulate is not None:
+            row.simulate(system, count, place)
+        elif source.fresh is not None:
+            source.fresh(count, place)
+        if place.type == "cuda":
+            torch.cuda.synchronize()
+
+    if row.simulate is None and source.fresh is None:
+        return float("nan")
+    with torch.random.fork_rng():
+        make()
+        begun = time.perf_counter()
+        while time.perf_counter() - begun < _SECONDS:
+            make()
+            done += count
+    return done / (time.perf_counter() - begun)
+
+
+def show(known: Mapping[str, Numbers], name: str) -> None:
+    """Print an entry: one line a system and model, means over seeds with their spread."""
+    row, entry = TABLE[name], ENTRIES[name]
+    extra = sorted({key for words, found in known.items() if words.split("/")[0] == name for key in found}
+                   - {*row.metrics, "parameters", "seconds", "trained/s", "simulated/s"})  # fmt: skip
+    table = Table(title=f"{entry.title}: {entry.question}")
+    headings = ["system", "model", *row.metrics, *(["source"] if row.reference else []), *extra]
+    for heading in (*headings, "seeds", "parameters", "seconds", "trained/s", "simulated/s"):
+        table.add_column(heading, justify="left" if heading in ("system", "model") else "right")
+    for system in entry.systems or (_ALONE,):
+        for model in entry.models:
+            seeds = [found for words, found in known.items() if words.rsplit("/", 1)[0] == f"{name}/{system}/{model}"]
+            if not seeds:
+                continue
+            told = row.reference.get(system, {}).get(model)
+            reference = ["" if told is None else f"{told:.3f}"] if row.reference else []
+            cells = [_spread([found[key] for found in seeds if key in found]) for key in (*row.metrics, *extra)]
+            cells[len(row.metrics) : len(row.metrics)] = reference
+            whole = [f"{median(found[key] for found in seeds):,.0f}" for key in ("parameters", "seconds")]
+            rates = [f"{median(found[key] for found in seeds):,.0f}" for key in ("trained/s", "simulated/s")]
+            table.add_row(system, model, *cells, str(len(seeds)), *whole, *rates)
+    Console(width=180).print(table)
+
+
+def _spread(values: list[float]) -> str:
+    """Mean and standard deviation."""
+    if not values:
+        return ""
+    return f"{mean(values):.4f}" + (f" ± {stdev(values):.4f}" if len(set(values)) > 1 else "")
+
+
+def main(
+    out: Path = Path("runs/gallery"),
+    only: tuple[str, ...] = (),
+    models: tuple[str, ...] = (),
+    systems: tuple[str, ...] = (),
+    seeds: int = 5,
+    steps: int | None = None,
+    device: str = "auto",
+) -> None:
+    """Train what is missing and print the tables.
+
+    Args:
+        out: folder of the runs and of table.json.
+        only: entries; all if none is named.
+        models: of the entries; all if none is named.
+        systems: of the entries; all if none is named.
+        seeds: of weights and batches, counted from 0.
+        steps: optimiser steps instead of the recipe's, for a trial.
+        device: cpu or cuda.
+    """
+    path = out / "table.json"
+    out.mkdir(parents=True, exist_ok=True)
+    known: dict[str, Any] = json.loads(path.read_text()) if path.is_file() else {}
+    names = only or tuple(TABLE)
+    for name in names:
+        entry = ENTRIES[name]
+        for system in (s for s in entry.systems or (_ALONE,) if not systems or s in systems):
+            for model in (m for m in entry.models if not models or m in models):
+                for seed in range(seeds):
+                    words = f"{name}/{system}/{model}/{seed}"
+                    if words in known:
+                        continue
+                    known[words] = one(name, system, model, seed, steps, out / words.replace("/", "_"), device)
+                    write_atomically(path, (json.dumps(known, indent=1) + "\n").encode())
+                    told = "  ".join(
+                        f"{key} {known[words][key]:.4f}" for key in TABLE[name].metrics if key in known[words]
+                    )
+                    print(f"{words}: {told}  in {known[words]['seconds']:.0f} s", flush=True)
+        show(known, name)
+
+
+if __name__ == "__main__":
+    tyro.cli(main)
