@@ -25,13 +25,14 @@ from rich.table import Table
 from benchmarks.light_curves import trees
 from vitreous.atomic import write_atomically
 from vitreous.data import Source
-from vitreous.gallery import ENTRIES
+from vitreous.gallery import ENTRIES, jets, showers
 from vitreous.sim.chirps import Chirps
 from vitreous.sim.curves import curves_source
 from vitreous.sim.ising import microstates
 from vitreous.sim.temperatures import SYSTEMS, TEMPERATURES, best_answers
 from vitreous.sim.templates import Bank
 from vitreous.train import RECIPES, train
+from vitreous.train.answers import read_answers
 from vitreous.train.device import pick_device
 
 Numbers = dict[str, float]
@@ -47,17 +48,17 @@ class Row:
     Args:
         metrics: names in a run's scores on its test part.
         reference: the source's value of the first of them, by system and model.
-        further: more numbers of a system's data, such as the best possible score.
+        further: more numbers, of a system's data, such as the best possible score, or of a run.
         simulate: makes so many samples of a system on a device; what the recipe's source does if not given.
     """
 
     metrics: tuple[str, ...]
     reference: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    further: Callable[[Source, str], Numbers] | None = None
+    further: Callable[[Source, str, Path], Numbers] | None = None
     simulate: Callable[[str, int, torch.device], object] | None = None
 
 
-def _best(source: Source, system: str) -> Numbers:
+def _best(source: Source, system: str, _: Path) -> Numbers:
     """Share of the test part that the exact posterior tells right."""
     assert source.y is not None
     rows = source.parts["test"]
@@ -76,13 +77,27 @@ def _trees(system: str) -> Numbers:
     return {f"{name} of trees": value for name, value in found.items() if name in TABLE["light-curves"].metrics}
 
 
-def _likelier(source: Source, system: str) -> Numbers:
+def _likelier(source: Source, system: str, _: Path) -> Numbers:
     """Share of the test part that the likelihood ratio, averaged over all that is not known, tells right."""
     assert source.y is not None
     rows, device = source.parts["test"], pick_device("auto")
     bank = Bank(Chirps(), device=device)
     said = bank.log_likelihood_ratio(torch.from_numpy(source.x[rows, 0]).to(device)) > 0
     return {"best possible": float((said.cpu().numpy() == source.y[rows]).mean())}
+
+
+def _merit(_: Source, __: str, folder: Path) -> Numbers:
+    """How far apart protons and iron are."""
+    answers = read_answers(folder)
+    assert answers is not None
+    return showers.scores(answers)
+
+
+def _rejection(source: Source, _: str, folder: Path) -> Numbers:
+    """How well tops are told from all else."""
+    answers = read_answers(folder)
+    assert answers is not None
+    return jets.scores(answers, source.classes)
 
 
 TABLE = {
@@ -98,8 +113,10 @@ TABLE = {
         _microstates,
     ),
     "ising-temperature": Row(("rmse", "coverage90"), simulate=_microstates),
+    "showers": Row(("rmse/X_max", "rmse/ln A", "coverage90"), further=_merit),
+    "jets": Row(("accuracy",), further=_rejection),
     "lensing": Row(("rmse/Einstein radius", "rmse/ellipticity 1", "rmse/shear 1", "coverage90")),
-    "light-curves": Row(("accuracy", "mae", "coverage90"), further=lambda _, system: _trees(system)),
+    "light-curves": Row(("accuracy", "mae", "coverage90"), further=lambda _, system, __: _trees(system)),
     "chirps": Row(("accuracy",), further=_likelier),  # benchmarks.detection has the efficiencies
 }
 
@@ -114,7 +131,7 @@ def one(name: str, system: str, model: str, seed: int, steps: int | None, folder
     if seed == 0:
         ENTRIES[name].draw(folder)
     found = {metric: result["test"][metric] for metric in row.metrics if metric in result["test"]}
-    found |= {} if row.further is None else row.further(made.source, system)
+    found |= {} if row.further is None else row.further(made.source, system, folder)
     found |= {"parameters": result["parameters"], "seconds": result["seconds"]}
     found["trained/s"] = _trained(folder, made.train.batch)
     found["simulated/s"] = _simulated(row, made.source, system, device)
