@@ -114,15 +114,16 @@ def train(
     """Train a model on a recipe's data or on your own, and leave a run folder.
 
     Recipes: digits, mnist, mnist-cpu; powder-best, powder-vit, powder-cnn, whose powder patterns are simulated as the
-    training goes on; translate-en-de. Your own data: a folder with one folder of images for each class, or a file of
-    spectra (.csv, .parquet, .npz, .npy, .h5), one a row. Settings that are not given are the recipe's.
+    training goes on; translate-en-de; those of 'vitreous gallery'. Your own data: a folder with one folder of images
+    for each class, or a file of spectra (.csv, .parquet, .npz, .npy, .h5), one a row. Settings that are not given are
+    the recipe's.
 
     Args:
         data: a recipe, a folder of images or a file of spectra.
         out: folder of the run.
         target: columns to predict, with units if they have any, e.g. 'assay:mg'.
         model: vit or cnn, Vision Transformer or residual CNN; for texts transformer or gru-SCORE, recurrent with one of
-            the scores of attention, e.g. gru-additive; the recipe's own if not given.
+            the scores of attention, e.g. gru-additive; of the gallery, what it lists; the recipe's own if not given.
         system: which of a recipe's systems: crystal system of the powder recipes, e.g. monoclinic; those of the physics
             gallery are listed by 'vitreous gallery'.
         start: begin with the encoder of a finished run, of vitreous pretrain or of other labels; the head is new.

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from vitreous.train.predictor import Predictor
 
 _DOTS = 600  # microstates in the panels of the physics
-_LOOKED = 6  # microstates of each temperature whose attention is averaged
+_LOOKED = 16  # microstates of each temperature whose attention is averaged
 _BINS = 10  # of a continuous temperature
 
 
@@ -68,12 +68,13 @@ def _draw_spins(path: Path, source: "Source", system: str, temperature: NDArray[
     some = rows[np.linspace(0, len(rows) - 1, min(_DOTS, len(rows))).astype(int)]
     spins = torch.tensor(source.x[some, 0])
     shown = [int(np.abs(temperature[some] - at).argmin()) for at in (1.5, 2.1, CRITICAL, 2.4, 3.5)]
-    with figure(7.5, 5) as drawing:
-        panels = drawing.subplot_mosaic([[*"aabbccddff"], [*"eeeeemmmmm"]])
+    with figure(7.5, 4.6) as drawing:
+        panels = drawing.subplot_mosaic([[*"aabbccddff"], [*"eeeeemmmmm"]], height_ratios=(1, 1.8))
         for axes, row in zip((panels[name] for name in "abcdf"), shown, strict=True):
             axes.imshow(spins[row].numpy(), cmap="gray", vmin=-1, vmax=1, interpolation="nearest")
             axes.set_title(f"T = {temperature[some[row]]:.2f}", fontsize=8)
-            axes.set_axis_off()
+            axes.set(xticks=(), yticks=())
+            axes.spines[:].set_visible(True)  # cold spins are as white as paper
         line = np.linspace(temperature.min(), temperature.max(), 400)
         for name, found, curve, label in (
             ("e", energy(spins, lattice), onsager_energy, "energy per spin (|J|)"),
@@ -154,8 +155,8 @@ def _draw_quantity(path: Path, run: Path, predictor: "Predictor", source: "Sourc
         count = float(np.prod(source.input))
         panels[1].plot(
             middle, [t / np.sqrt(count * heat_capacity(t)) for t in middle], "k--", lw=1, label="least possible"
-        )  # Cramér and Rao
-        panels[1].set(xlabel="temperature (|J|/k)", ylabel="root mean square (|J|/k)", yscale="log")
+        )  # by Cramér and Rao, with the heat capacity of the infinite lattice
+        panels[1].set(xlabel="temperature (|J|/k)", ylabel="root mean square (|J|/k)", ylim=(0, None))
         panels[1].legend(frameon=False, fontsize=7)
         if looks:
             known, rows = _temperatures(source), source.parts["test"]
@@ -181,15 +182,17 @@ def _has_attention(predictor: "Predictor") -> bool:
 
 
 def _draw_range(axes: Any, predictor: "Predictor", source: "Source", at: Any, groups: list[NDArray[np.intp]]) -> None:
-    """How far each layer looks at each temperature, and how far spins are correlated there."""
+    """How far each layer looks at each temperature, with the error of the mean, and how far spins are correlated."""
     from vitreous.insight.attention import head_measures
     from vitreous.sim.ising import CRITICAL, correlation_length
 
-    measures = [head_measures(predictor, source.x[rows])[0] for rows in groups]
-    ranges = np.stack([measure.values.mean(1) for measure in measures], axis=1)  # (layers, temperatures)
-    for layer, values in enumerate(ranges):
-        axes.plot(at, values, "o-", ms=4, label=f"layer {layer}")
-    axes.axhline(measures[0].uniform, color="0.5", lw=0.8, ls="--", label="looks everywhere")
+    measures = [[head_measures(predictor, source.x[[row]])[0] for row in rows] for rows in groups]
+    each = [np.stack([measure.values.mean(1) for measure in group]) for group in measures]  # (microstates, layers)
+    for layer in range(each[0].shape[1]):
+        middle = [group[:, layer].mean() for group in each]
+        error = [group[:, layer].std() / np.sqrt(len(group)) for group in each]
+        axes.errorbar(at, middle, error, fmt="o-", ms=4, label=f"layer {layer}")
+    axes.axhline(measures[0][0].uniform, color="0.5", lw=0.8, ls="--", label="looks everywhere")
     axes.set(xlabel="temperature (|J|/k)", ylabel="attention distance (spins)")
     line = np.linspace(min(at), max(at), 400)
     beside = axes.twinx()

@@ -86,7 +86,7 @@ def _disc(most: float, count: int, device: torch.device | str) -> tuple[Tensor, 
 
 @lru_cache(maxsize=4)
 def lens_source(
-    survey: Survey | None = None, telescope: Telescope | None = None, train: int = 500, validation: int = 1500,
+    survey: Survey | None = None, telescope: Telescope | None = None, train: int = 500, validation: int = 2000,
     test: int = 2000,
 ) -> Source:  # fmt: skip
     """Images of random lenses.

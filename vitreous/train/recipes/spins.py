@@ -19,11 +19,13 @@ SYMMETRIES = {
 
 _INPUT = (1, SIZE, SIZE)
 _CONFIGS: dict[str, Config] = {
-    # patches overlap by one spin, so that every bond lies in one; an MLP makes products of spins, the mean adds them up
+    # Patches overlap by one spin, so that every bond lies in one; MLPs make products of spins, the mean adds them up. A
+    # lattice has no origin, so places are told by what lies between them.
     "vit": ViTConfig(
-        input=_INPUT, patch=(4,), stride=(3,), dim=128, depth=3, heads=4, mlp=(2.0,), cls=False, pool="mean"
+        input=_INPUT, patch=(4,), stride=(3,), dim=128, depth=3, heads=4, mlp=(2.0,), cls=False, pool="mean",
+        position="none", bias="relative",
     ),
-    # with the small stem, which does them good: the large one pools spins before any product of neighbours is made
+    # The small stem does them good: the large one pools spins before any product of neighbours is made.
     "resnet-18": CNNConfig(input=_INPUT, widths=(64, 128, 256, 512), blocks=(2, 2, 2, 2)),
     "resnet-50": CNNConfig(input=_INPUT, widths=(64, 128, 256, 512), blocks=(3, 4, 6, 3), block="bottleneck"),
 }  # fmt: skip
