@@ -60,6 +60,7 @@ def few_samples(monkeypatch: pytest.MonkeyPatch) -> None:
         small = {"train": 40, "validation": 40, "test": 40}
         monkeypatch.setattr(f"vitreous.train.recipes.series.{name}", partial(series, **small))
     monkeypatch.setattr("vitreous.gallery.chirps._SEGMENTS", {"cpu": (100, 3)})
+    monkeypatch.setattr("vitreous.gallery.light_curves._CURVES", 40)
 
 
 def narrow(made: Experiment) -> Experiment:
