@@ -65,6 +65,7 @@ def few_samples(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("vitreous.train.recipes.particles.shower_source", partial(shower_source, **small))
     monkeypatch.setattr("vitreous.sim.jet_source.made_jets", lambda *_: toy_jets())
     monkeypatch.setattr("vitreous.gallery.chirps._SEGMENTS", {"cpu": (100, 3)})
+    monkeypatch.setattr("vitreous.gallery.light_curves._CURVES", 40)
 
 
 def narrow(made: Experiment) -> Experiment:
