@@ -20,7 +20,7 @@ TARGETS = (
 )  # fmt: skip
 """What is asked of an image: the entries of `Lens`, in their order."""
 
-_CHUNK = 256  # lenses at a time on a CPU
+_CHUNK = 64  # lenses at a time on a CPU
 
 
 @dataclass(frozen=True)

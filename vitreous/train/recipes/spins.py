@@ -40,7 +40,8 @@ def ising(model: str = "vit", system: str = "periodic") -> Experiment:
 
     `vitreous train ising --out RUN [--system antiperiodic] [--model resnet-18]`. Temperatures are so far apart that the
     best possible classifier, which knows the energy, is right for about 98 in 100 microstates of every system. All
-    models see the same microstates, moved by all symmetries of their system. Not measured on a GPU yet.
+    models see the same microstates, moved by all symmetries of their system. For a GPU; on a CPU add `--minutes`. Not
+    measured on a GPU yet.
     """
     check_choice("model", model, MODELS)
     source = ising_source(system)
@@ -50,7 +51,8 @@ def ising(model: str = "vit", system: str = "periodic") -> Experiment:
 def ising_temperature(model: str = "vit", system: str = "periodic") -> Experiment:
     """Any temperature between 1.5 and 3.5 |J|/k, with its uncertainty, from 3,000 microstates.
 
-    `vitreous train ising-temperature --out RUN [--system skewed] [--model resnet-18]`. Not measured on a GPU yet.
+    `vitreous train ising-temperature --out RUN [--system skewed] [--model resnet-18]`, for a GPU; on a CPU add
+    `--minutes`. Not measured on a GPU yet.
     """
     check_choice("model", model, MODELS)
     source = temperature_source(system)
