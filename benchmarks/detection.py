@@ -47,7 +47,6 @@ def trained(models: tuple[str, ...], steps: int | None, seed: int, device: str, 
     return runs
 
 
-@torch.no_grad()
 def main(
     models: tuple[Literal["vit", "cnn"], ...] = ("vit", "cnn"),
     runs: tuple[Path, ...] = (),
@@ -76,8 +75,7 @@ def main(
     """
     place = pick_device(device)
     with tempfile.TemporaryDirectory() as folder:
-        with torch.enable_grad():
-            found = runs or trained(models, steps, seed, device, Path(folder))
+        found = runs or trained(models, steps, seed, device, Path(folder))
         predictors = {run.name: load(run, place) for run in found}
     signal = next((chirps_of(predictor) for predictor in predictors.values()), Chirps())
     bank = Bank(signal, templates, place)
@@ -121,7 +119,7 @@ def show(rows: dict[str, list[float]], rate: float, signals: int, clocks: dict[s
     for name, found in rows.items():
         share = np.array(found)
         error = np.sqrt(share * (1 - share) / signals) * (name != KNOWN)
-        cells = [f"{100 * s:.1f}" + f" ± {100 * e:.1f}" * (e > 0) for s, e in zip(share, error, strict=True)]
+        cells = [f"{100 * s:.1f}" + f" ± {100 * e:.1f}" * (e > 0) for s, e in zip(found, error.tolist(), strict=True)]
         speed = f"{1e6 * clocks[name].seconds / clocks[name].segments:.1f}" if name in clocks else ""
         table.add_row(name, *cells, f"{100 * max(0.0, (best - share).max()):.1f}" if name != KNOWN else "", speed)
     Console(width=150).print(table)

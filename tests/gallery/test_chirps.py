@@ -1,10 +1,12 @@
 """A trained run is a detector like any other, compared on the same segments."""
 
+import json
 from pathlib import Path
 
 import pytest
 import torch
 
+from benchmarks import detection
 from tests.recipes import narrow, two_steps
 from vitreous.gallery import chirps
 from vitreous.sim.chirps import Chirps, random_events, signals
@@ -22,6 +24,19 @@ def test_a_run_is_a_detector_that_gives_the_odds_of_its_answers(
     shares = predictor(segments.unsqueeze(1).numpy()).probabilities
     assert shares is not None
     torch.testing.assert_close(odds.sigmoid(), torch.from_numpy(shares[:, 1]).float(), atol=1e-5, rtol=1e-5)
+
+
+def test_the_benchmark_tells_how_far_a_run_is_from_the_optimum(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    train(narrow(two_steps("chirps", {}, monkeypatch)), tmp_path / "mine", device="cpu", bar=False)
+    capsys.readouterr()
+    asked = {"noise": 100, "signals": 4, "false_alarms": (0.05,), "templates": 8, "device": "cpu"}
+    detection.main(runs=(tmp_path / "mine",), out=tmp_path / "table.json", **asked)
+    assert "at 5 % false alarms" in capsys.readouterr().out
+    found = json.loads((tmp_path / "table.json").read_text())["efficiency"]
+    assert list(found) == ["mine", "matched filter, bank of 8", detection.BEST, detection.KNOWN]
+    assert all(len(shares["0.05"]) == len(chirps.SNR) for shares in found.values())
 
 
 def test_detectors_are_compared_on_the_same_segments() -> None:
