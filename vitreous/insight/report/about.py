@@ -50,7 +50,7 @@ def data(run: Run) -> Section:
     ]
     text = (
         f"{predictor.data}: samples of {' × '.join(map(str, grid))} points, {', '.join(ends)}; "
-        f"{'channel' if channels == 1 else 'channels'} {', '.join(predictor.channels)}. "
+        f"{'channel' if channels == 1 else 'channels'} {_several(predictor.channels)}. "
         f"Scaling: {predictor.scaling.kind}."
     )
     tables = []
