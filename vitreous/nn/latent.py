@@ -112,9 +112,10 @@ class Latent(Attention):
             mixed = F.scaled_dot_product_attention(asking.q, asking.k, held, here, scale=asking.scale)
             return (self._project(mixed.transpose(1, 2).flatten(2)),)
 
-        out, total = in_parts(take, x, None, step, False, weights)
+        passed: list[Tensor] = []
+        out, total = in_parts(take, x, None, step, False, weights, passed)
         held = (normalised(total, 0).unsqueeze(-1) * out).sum(0)
-        return in_parts(give, x, held, step, True, weights)[0]
+        return in_parts(give, x, held, step, True, weights, passed)[0]
 
     def _keep(
         self, taking: Dot, asking: Dot, mask: Tensor | None, gather: Tensor | None, spread: Tensor | None, seen: Sink
