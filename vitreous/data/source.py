@@ -133,6 +133,11 @@ def _check_parts(source: str, parts: Mapping[str, NDArray[np.intp]], count: int)
         raise InputError(f"{source}: row {rows[times > 1][0]} is in more than one part, or twice in one")
 
 
+def in_order(*counts: int) -> dict[str, NDArray[np.intp]]:
+    """Parts of rows that come one after the other: so many of `train`, of `validation` and of `test`."""
+    return dict(zip(PARTS, np.split(np.arange(sum(counts)), np.cumsum(counts)[:-1]), strict=False))
+
+
 @dataclass(frozen=True)
 class Split:
     """Row numbers of each part."""

@@ -91,6 +91,7 @@ def _draw_spins(path: Path, source: "Source", system: str, temperature: NDArray[
 
 
 def _draw_classes(path: Path, run: Path, predictor: "Predictor", source: "Source", system: str) -> Path:
+    from vitreous.insight.attention import attends
     from vitreous.insight.behaviour import confusion, draw_confusion
     from vitreous.insight.style import figure, save
     from vitreous.sim.temperatures import TEMPERATURES, best_answers
@@ -101,7 +102,7 @@ def _draw_classes(path: Path, run: Path, predictor: "Predictor", source: "Source
     assert source.y is not None
     best = _shares(best_answers(source, system)[rows] == source.y[rows], source.y[rows])
     told = _shares(answers.out.argmax(1) == answers.y, answers.y)
-    looks = _has_attention(predictor)
+    looks = attends(predictor.model)
     with figure(11 if looks else 7.5, 3.6) as drawing:
         panels = drawing.subplots(1, 3 if looks else 2)
         count = len(TEMPERATURES)
@@ -129,7 +130,8 @@ def _shares(right: NDArray[np.bool_], label: NDArray[Any]) -> NDArray[np.float64
 def _draw_quantity(path: Path, run: Path, predictor: "Predictor", source: "Source") -> Path:
     import torch
 
-    from vitreous.gallery.panels import parity
+    from vitreous.gallery.panels import answered, parity
+    from vitreous.insight.attention import attends
     from vitreous.insight.style import figure, save
     from vitreous.sim.ising import heat_capacity
     from vitreous.train.answers import read_answers
@@ -138,15 +140,14 @@ def _draw_quantity(path: Path, run: Path, predictor: "Predictor", source: "Sourc
     answers, task = read_answers(run), predictor.task
     assert answers is not None
     assert isinstance(task, Regression)
-    out = torch.from_numpy(answers.out)
-    answer = predictor.answer(out, 0.9 if task.bounds(0.9) else None)
+    answer = answered(predictor, answers)
     assert answer.values is not None
     true, error = answers.y[:, 0], answer.values[:, 0] - answers.y[:, 0]
-    own = task.uncertainty(out)[:, 0].numpy()
+    own = task.uncertainty(torch.from_numpy(answers.out))[:, 0].numpy()
     edges = np.linspace(true.min(), true.max(), _BINS + 1)
     bins = _binned(true, edges)
     middle = (edges[1:] + edges[:-1]) / 2
-    looks = _has_attention(predictor)
+    looks = attends(predictor.model)
     with figure(11 if looks else 7.5, 3.6) as drawing:
         panels = drawing.subplots(1, 3 if looks else 2)
         parity(panels[0], answer, answers.y, 0)
@@ -173,12 +174,6 @@ def _binned(values: NDArray[Any], edges: NDArray[Any]) -> list[NDArray[np.intp]]
 
 def _rms(values: NDArray[Any]) -> float:
     return float(np.sqrt(np.square(values).mean())) if len(values) else np.nan
-
-
-def _has_attention(predictor: "Predictor") -> bool:
-    from vitreous.nn.vit import ViT
-
-    return isinstance(predictor.model, ViT)
 
 
 def _draw_range(axes: Any, predictor: "Predictor", source: "Source", at: Any, groups: list[NDArray[np.intp]]) -> None:

@@ -63,13 +63,14 @@ def draw(run: Path) -> list[Path]:
 
 def _draw_jets(path: Path, predictor: "Predictor", answers: "Answers") -> Path:
     """Particles in the plane of angles: their area the transverse momentum, their colour the attention they get."""
+    from vitreous.gallery.panels import looks_at
     from vitreous.insight.style import figure, save
 
     truth = answers.y[answers.shown]
     rows = [row for k in range(len(predictor.classes)) for row in reversed(np.flatnonzero(truth == k)[-1:])]
     probability = predictor(answers.samples[rows]).probabilities
     assert probability is not None
-    shares = _attention(predictor, answers.samples[rows])
+    shares = looks_at(predictor, answers.samples[rows], [-1])
     with figure(2.7 * len(rows) + 0.8, 3.1) as drawing:
         panels = np.atleast_1d(drawing.subplots(1, len(rows), sharex=True, sharey=True))
         for i, (axes, row) in enumerate(zip(panels, rows, strict=True)):
@@ -98,22 +99,6 @@ def _mass(coords: NDArray[Any]) -> float:
     pt, e = np.exp(log_pt), np.exp(log_e)
     total = e.sum(), (pt * np.cos(phi)).sum(), (pt * np.sin(phi)).sum(), (e * np.tanh(y)).sum()
     return float(np.sqrt(max(0.0, total[0] ** 2 - total[1] ** 2 - total[2] ** 2 - total[3] ** 2)))
-
-
-def _attention(predictor: "Predictor", samples: NDArray[Any]) -> NDArray[Any] | None:
-    """The class token's attention in the last layer to each particle `(n, particles)`, 1 on average, or None."""
-    import torch
-
-    from vitreous.nn.record import record
-    from vitreous.nn.vit import ViT
-
-    model = predictor.model
-    if not isinstance(model, ViT) or model.config.attention == "none" or model.config.pool != "cls":
-        return None
-    with torch.no_grad(), record(model, layers=[-1], reduce=lambda weights: weights[:, :, 0].mean(1)) as seen:
-        model(predictor.scaling(torch.from_numpy(samples)))
-    shares = seen.attention[len(model.blocks) - 1][:, model.config.prefix :].numpy()
-    return np.asarray(shares / shares.sum(1, keepdims=True) * (samples != 0).any(1).sum(1, keepdims=True))
 
 
 def _draw_origins(path: Path, classes: tuple[str, ...], answers: "Answers") -> Path:

@@ -19,16 +19,13 @@ _FINE = 400  # points along each side on which curves are traced
 
 def draw(run: Path) -> list[Path]:
     """`lenses.png`: images with critical curves and caustics, true and found; `parameters.png`: answers and truth."""
-    import torch
-
+    from vitreous.gallery.panels import answered
     from vitreous.train.answers import read_answers
     from vitreous.train.predictor import load
-    from vitreous.train.task import Regression
 
     predictor, answers = load(run), read_answers(run)
     assert answers is not None
-    assert isinstance(predictor.task, Regression)
-    answer = predictor.answer(torch.from_numpy(answers.out), 0.9 if predictor.task.bounds(0.9) else None)
+    answer = answered(predictor, answers)
     return [
         _draw_lenses(run / "lenses.png", predictor, answers, answer),
         _draw_parameters(run / "parameters.png", answers, answer),

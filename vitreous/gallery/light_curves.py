@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 from vitreous.gallery.entry import Entry
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     from vitreous.prediction import Prediction
@@ -15,10 +14,8 @@ if TYPE_CHECKING:
     from vitreous.train.predictor import Predictor
 
 _COLOURS = {"g": "C2", "r": "C3", "i": "C1", "z": "0.35"}
-_COVERAGE = 0.9
 _CURVES = 400  # over which attention is averaged
 _SPANS = 16  # of time, in which it is
-_POINTS = 300  # of a parity plot
 _PLAIN = 12  # observations in the mean of a span that make it worth showing
 
 
@@ -44,31 +41,14 @@ def draw(run: Path) -> list[Path]:
     return [run / name for name in drawings]
 
 
-def _looks(predictor: "Predictor", x: "NDArray[Any]") -> "NDArray[np.float64] | None":
-    """The attention on each observation, `(n, visits)`, mean of all layers and heads: 1 where it is even on all.
-
-    None for a model that has none.
-    """
-    from vitreous.insight.attention import attention_maps
-    from vitreous.insight.units import model_input
-    from vitreous.nn.vit import ViT
-
-    model = predictor.model
-    if not isinstance(model, ViT) or model.config.attention != "full":
-        return None
-    there = (x != 0).any(1)
-    maps = attention_maps(model, model_input(predictor, x)).mean((1, 2)) * there
-    relative: NDArray[np.float64] = maps * there.sum(1, keepdims=True) / maps.sum(1, keepdims=True)
-    return relative
-
-
 def _examples(predictor: "Predictor", curves: "Curves") -> Any:
     """A curve of each kind in all bands, what the model says of it and where it looks."""
+    from vitreous.gallery.panels import coverage, looks_at
     from vitreous.insight.style import figure
     from vitreous.sim.supernovae import CLASSES
 
     samples = curves.x[: len(CLASSES)].numpy()  # kinds come in turn
-    said, looks = _words(predictor(samples, _coverage(predictor))), _looks(predictor, samples)
+    said, looks = _words(predictor(samples, coverage(predictor))), looks_at(predictor, samples)
     with figure(9, 7 if looks is not None else 5.5) as drawing:
         whole = drawing.add_gridspec(2, 2)
         for number, name in enumerate(CLASSES):
@@ -115,14 +95,6 @@ def _stems(axes: Any, sample: "NDArray[Any]", looks: "NDArray[Any]") -> None:
     axes.set_ylabel("attention", fontsize=8)
 
 
-def _coverage(predictor: "Predictor") -> float | None:
-    """What intervals are asked to cover, where there are some."""
-    from vitreous.train.task import Regression
-
-    task = predictor.task
-    return _COVERAGE if isinstance(task, Regression) and task.bounds(_COVERAGE) else None
-
-
 def _words(answer: "Prediction") -> list[str]:
     """What the model says of each curve, in words."""
     if answer.probabilities is not None:
@@ -139,59 +111,21 @@ def _words(answer: "Prediction") -> list[str]:
 
 def _answers(predictor: "Predictor", answers: "Answers", curves: "Curves") -> Any:
     """Confusion matrix, or redshifts against their truth, and when the model looks."""
-    import torch
-
+    from vitreous.gallery.panels import answered, looks_at, parity
+    from vitreous.insight.behaviour import confusion, draw_confusion
     from vitreous.insight.style import figure
-    from vitreous.train.task import Regression
 
-    looks = _looks(predictor, curves.x.numpy())
+    looks = looks_at(predictor, curves.x.numpy())
     with figure(9 if looks is not None else 4.6, 4) as drawing:
         panels = drawing.subplots(1, 2 if looks is not None else 1, squeeze=False)[0]
-        said = predictor.answer(torch.from_numpy(answers.out), _coverage(predictor))
-        drawn = _parity if isinstance(predictor.task, Regression) else _confusion
-        drawn(panels[0], said, answers.y)
+        if predictor.classes:
+            matrix = confusion(answers.out.argmax(1), answers.y, len(predictor.classes))
+            draw_confusion(panels[0], matrix, predictor.classes)
+        else:
+            parity(panels[0], answered(predictor, answers), answers.y, 0)
         if looks is not None:
             _attention(panels[1], looks, curves)
     return drawing
-
-
-def _confusion(axes: Any, said: "Prediction", truth: "NDArray[Any]") -> None:
-    from vitreous.insight.behaviour import confusion
-
-    assert said.probabilities is not None
-    matrix = confusion(said.probabilities.argmax(1), truth, len(said.classes))
-    shares = matrix / matrix.sum(1, keepdims=True).clip(1)
-    axes.imshow(shares, cmap="Blues", vmin=0, vmax=1)
-    for (i, j), share in [((i, j), shares[i, j]) for i in range(len(shares)) for j in range(len(shares))]:
-        axes.text(j, i, f"{100 * share:.0f}", ha="center", va="center", color="w" if share > 0.5 else "k")
-    axes.set_xticks(range(len(said.classes)), said.classes, fontsize=8)
-    axes.set_yticks(range(len(said.classes)), said.classes, fontsize=8)
-    right = matrix.trace() / max(1, matrix.sum())
-    axes.set(xlabel="the model's answer", ylabel="truth")
-    axes.set_title(f"% of each class; {100 * right:.1f} % of {matrix.sum():,} curves are right", fontsize=9)
-
-
-def _parity(axes: Any, said: "Prediction", truth: "NDArray[Any]") -> None:
-    import numpy as np
-
-    from vitreous.train.answers import evenly
-
-    assert said.values is not None
-    value, true = said.values[:, 0], truth[:, 0]
-    some = evenly(len(true), _POINTS)
-    title = f"mean |error| {np.abs(value - true).mean():.3f}"
-    if said.lower is not None and said.upper is not None:
-        low, high = said.lower[:, 0], said.upper[:, 0]
-        bars = np.stack([value - low, high - value])[:, some]
-        axes.errorbar(true[some], value[some], bars, fmt="o", ms=2, lw=0.4, color="C0", ecolor="0.7")
-        inside = ((true >= low) & (true <= high)).mean()
-        title += f"; {100 * _COVERAGE:.0f} % intervals hold {100 * inside:.1f} % of {len(true):,}"
-    else:
-        axes.plot(true[some], value[some], "o", ms=2)
-    ends = [0.0, float(true.max())]
-    axes.plot(ends, ends, color="k", lw=0.7)
-    axes.set(xlabel="true redshift", ylabel="the model's redshift")
-    axes.set_title(title, fontsize=9)
 
 
 def _attention(axes: Any, looks: "NDArray[Any]", curves: "Curves") -> None:

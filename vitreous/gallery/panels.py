@@ -1,14 +1,48 @@
 """Panels that entries of the gallery share."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
+from vitreous.insight.attention import attends, attention_maps, transformer
 from vitreous.insight.behaviour import draw_parity
+from vitreous.insight.units import model_input
 from vitreous.prediction import Prediction
+from vitreous.train.answers import Answers
+from vitreous.train.predictor import Predictor
+from vitreous.train.task import Regression
 
+COVERAGE = 0.9
 _INTERVALS = 150  # that a panel draws
+
+
+def coverage(predictor: Predictor) -> float | None:
+    """Of the intervals that a run gives, if it gives any."""
+    task = predictor.task
+    return COVERAGE if isinstance(task, Regression) and task.bounds(COVERAGE) else None
+
+
+def answered(predictor: Predictor, answers: Answers) -> Prediction:
+    """What a run said of its test part, with intervals where it has them."""
+    return predictor.answer(torch.from_numpy(answers.out), coverage(predictor))
+
+
+def looks_at(
+    predictor: Predictor, samples: NDArray[Any], layers: Sequence[int] | None = None
+) -> NDArray[np.float64] | None:
+    """The attention on each element of packed sets, `(n, elements)`, mean of the layers and of all heads.
+
+    It is 1 where it is even on all elements that there are; None for a model without attention.
+    """
+    if not attends(predictor.model):
+        return None
+    there = (samples != 0).any(1)
+    maps = attention_maps(transformer(predictor), model_input(predictor, samples), layers).mean((1, 2)) * there
+    relative: NDArray[np.float64] = maps * there.sum(1, keepdims=True) / maps.sum(1, keepdims=True)
+    return relative
 
 
 def parity(axes: Any, answer: Prediction, truth: NDArray[Any], target: int) -> None:

@@ -79,17 +79,12 @@ def _draw_shower(path: Path, predictor: "Predictor", answers: "Answers") -> Path
 
 def _draw_nuclei(path: Path, predictor: "Predictor", answers: "Answers") -> Path:
     """Estimates of ln A by nucleus, and of X_max against the truth."""
-    import torch
-
-    from vitreous.gallery.panels import parity
+    from vitreous.gallery.panels import answered, parity
     from vitreous.insight.style import figure, save
     from vitreous.sim.shower_source import merit
     from vitreous.sim.showers import NUCLEI
-    from vitreous.train.task import Regression
 
-    task = predictor.task
-    assert isinstance(task, Regression)
-    answer = predictor.answer(torch.from_numpy(answers.out), 0.9 if task.bounds(0.9) else None)
+    answer = answered(predictor, answers)
     assert answer.values is not None
     with figure(8, 3.6) as drawing:
         left, right = drawing.subplots(1, 2)

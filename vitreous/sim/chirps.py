@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from vitreous.data.source import Axis, Source
+from vitreous.data.source import Axis, Source, in_order
 from vitreous.errors import InputError
 from vitreous.settings import Settings
+from vitreous.sim.drawn import drawn
 
 SUN = 4.925490947e-6  # G M☉ / c³, seconds
 MEGAPARSEC = 3.0856775814913673e22 / 299_792_458  # seconds of light
@@ -184,13 +184,9 @@ def chirps_source(
         seed: of those.
     """
     chirps = chirps or Chirps()
-    with torch.random.fork_rng():
-        torch.manual_seed(seed)
-        x, there = recorded(chirps, train + validation + test)
-    rows = np.split(np.arange(len(x)), np.cumsum([train, validation]))
-    parts = dict(zip(("train", "validation", "test"), rows, strict=True))
+    x, there = drawn(partial(recorded, chirps), train + validation + test, seed)
     axis = Axis("time", "s", 0.0, 1 / chirps.rate)
     return Source(
-        "simulated chirps", x.numpy(), there.numpy(), (axis,), ("whitened strain",), CLASSES, (), parts,
-        fresh=partial(recorded, chirps),
+        "simulated chirps", x, there, (axis,), ("whitened strain",), CLASSES, (),
+        in_order(train, validation, test), fresh=partial(recorded, chirps),
     )  # fmt: skip

@@ -12,10 +12,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from vitreous.data.source import Axis, Source, Target
+from vitreous.data.source import Axis, Source, Target, in_order
 from vitreous.errors import InputError, check_choice
 from vitreous.settings import Settings
 from vitreous.sim.cosmology import check_redshift
+from vitreous.sim.drawn import drawn
 from vitreous.sim.supernovae import BANDS, CLASSES, Supernovae, flux, random_supernovae
 
 ROWS = ("flux", "error", *BANDS, "days since detection")
@@ -216,13 +217,9 @@ def curves_source(
         found = observed(survey, count, device)
         return found.x, found.kind if system == "class" else found.redshift.unsqueeze(1)
 
-    with torch.random.fork_rng():
-        torch.manual_seed(seed)
-        x, y = simulated(train + validation + test, "cpu")
-    rows = np.split(np.arange(len(x)), np.cumsum([train, validation]))
-    parts = dict(zip(("train", "validation", "test"), rows, strict=True))
+    x, y = drawn(lambda some: simulated(some, "cpu"), train + validation + test, seed)
     classes, targets = (CLASSES, ()) if system == "class" else ((), (Target("redshift"),))
     return Source(
-        "simulated light curves", x.numpy(), y.numpy(), (Axis("observation"),), ROWS, classes, targets, parts,
-        fresh=simulated,
+        "simulated light curves", x, y, (Axis("observation"),), ROWS, classes, targets,
+        in_order(train, validation, test), fresh=simulated,
     )  # fmt: skip

@@ -11,7 +11,7 @@ from rich.progress import Progress
 
 from vitreous.atomic import write_atomically
 from vitreous.data.builtin import data_folder
-from vitreous.data.source import Axis, Source
+from vitreous.data.source import Axis, Source, in_order
 from vitreous.errors import InputError
 from vitreous.sim.jets import ORIGINS, RADIUS, Jets, Ragged, make_jets
 
@@ -21,7 +21,7 @@ FEATURES = ("Δη", "Δφ", "ln pT", "ln E", "ln pT share", "ln E share", "ΔR",
 COORDINATES = ("rapidity", "azimuth", "ln pT", "ln E")
 EACH = 10_000
 """Jets of each origin."""
-_SHARES = {"train": 0.75, "validation": 0.1, "test": 0.15}
+_SHARES = 0.75, 0.1  # of the jets, to train and to validate on; the rest is for testing
 
 
 def as_tokens(jets: Ragged, most: int = MOST) -> NDArray[np.float32]:
@@ -114,7 +114,7 @@ def jet_source(jets: Jets | None = None, each: int = EACH, seed: int = 0) -> Sou
     """Jets of the four origins in equal numbers, shuffled; parts are the same in every run."""
     made = made_jets(jets or Jets(), each, seed)
     order = np.random.default_rng(seed).permutation(len(made.origin))
-    ends = np.cumsum([0, *(round(share * len(order)) for share in _SHARES.values())])
-    parts = {name: np.arange(a, b) for name, a, b in zip(_SHARES, ends, [*ends[1:-1], len(order)], strict=False)}
+    train, validation = (round(share * len(order)) for share in _SHARES)
+    parts = in_order(train, validation, len(order) - train - validation)
     x = as_tokens(made.jets)[order]
     return Source("jets", x, made.origin[order], (Axis("particle"),), FEATURES + COORDINATES, tuple(ORIGINS), (), parts)

@@ -1,7 +1,7 @@
 """Jets of quarks, gluons, W bosons and top quarks (S2.10), as proton collisions make them.
 
 Pythia 8 makes the collisions and FastJet finds the jets (anti-k_T, R = 0.8): `pip install 'vitreous[jets]'`. That takes
-some 5 ms a collision, so jets are made once, by all cores, and kept in a file; see `vitreous.sim.jet_source`.
+some 10 to 20 ms a collision, so jets are made once, by all cores, and kept in a file; see `vitreous.sim.jet_source`.
 """
 
 import os

@@ -5,13 +5,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from vitreous.data.source import Axis, Source, Target
+from vitreous.data.source import Axis, Source, Target, in_order
 from vitreous.errors import InputError
 from vitreous.settings import Settings
+from vitreous.sim.drawn import drawn
 from vitreous.sim.lensing import Galaxy, Lens, Telescope, traced
 
 TARGETS = (
@@ -99,17 +99,11 @@ def lens_source(
     """
     survey, telescope = survey or Survey(), telescope or Telescope()
     counts = train, validation, test
-    with torch.random.fork_rng():
-        torch.manual_seed(1979)
-        sizes = [_CHUNK] * (sum(counts) // _CHUNK) + [sum(counts) % _CHUNK]
-        drawn = [observed(survey, telescope, size) for size in sizes if size]
-    x, y = (torch.cat(parts).numpy() for parts in zip(*drawn, strict=True))
-    rows = np.split(np.arange(len(x)), np.cumsum(counts)[:-1])
+    x, y = drawn(lambda some: observed(survey, telescope, some), sum(counts), 1979, _CHUNK)
     axes = tuple(
         Axis(name, "arcsec", -(telescope.pixels - 1) / 2 * telescope.pixel, telescope.pixel) for name in ("y", "x")
     )
     return Source(
-        "simulated lenses", x, y, axes, ("brightness",), (), TARGETS,
-        dict(zip(("train", "validation", "test"), rows, strict=True)),
+        "simulated lenses", x, y, axes, ("brightness",), (), TARGETS, in_order(*counts),
         fresh=lambda count, device: observed(survey, telescope, count, device),
     )  # fmt: skip

@@ -11,13 +11,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from vitreous.data.source import Axis, Source, Target
+from vitreous.data.source import Axis, Source, Target, in_order
 from vitreous.nn.peaks import REFERENCE
 from vitreous.powder import superbase
 from vitreous.powder.cell import reciprocal
 from vitreous.powder.lattice import PRIMITIVE
 from vitreous.sim import groups
 from vitreous.sim.crystals import Lines, random_crystals
+from vitreous.sim.drawn import drawn
 from vitreous.sim.powder import contaminated, lorentz_polarisation, uniform
 
 LINES = 31
@@ -167,13 +168,9 @@ def as_lists(s: Tensor, intensity: Tensor) -> tuple[Tensor, Tensor]:
 
 def list_source(train: int = 4096, validation: int = 2048, test: int = 2048) -> Source:
     """Lists of lines and the reciprocal lattices behind them; training draws new ones at every step."""
-    with torch.random.fork_rng():
-        torch.manual_seed(20242)
-        x, y = random_lists(train + validation + test)
-    ends = np.cumsum([0, train, validation, test])
-    parts = {name: np.arange(*ends[i : i + 2]) for i, name in enumerate(("train", "validation", "test"))}
+    x, y = drawn(random_lists, train + validation + test, seed=20242)
     targets = tuple(Target(f"q{name}", "", log=True) for name in superbase.NAMES)
     return Source(
-        "simulated lists of lines", x.numpy(), y.numpy(), (Axis("line", ""),), ROWS, (), targets, parts,
-        fresh=random_lists,
+        "simulated lists of lines", x, y, (Axis("line", ""),), ROWS, (), targets,
+        in_order(train, validation, test), fresh=random_lists,
     )  # fmt: skip

@@ -7,13 +7,15 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from vitreous.data.source import Axis, Source, Target
+from vitreous.data.source import Axis, Source, Target, in_order
 from vitreous.errors import check_choice
+from vitreous.sim.drawn import drawn
 from vitreous.sim.showers import SAMPLES, Array, Primaries, Seen, draw_primaries, observe
 
 COORDINATES = ("x (stations)", "y (stations)", "start (µs)", "ln signal")
 TARGETS = (Target("ln A"), Target("X_max", "g/cm²"))
 LAYOUTS = ("set", "grid")
+_CHUNK = 500  # showers at a time on a CPU
 _SHOWN = tuple(f"sample {i}" for i in range(SAMPLES))
 
 
@@ -72,23 +74,21 @@ def shower_source(
     """
     check_choice("layout", layout, LAYOUTS)
     array = array or Array()
-    with torch.random.fork_rng():
-        torch.manual_seed(20248)
-        parts = [showers(n, array, layout) for n in _portions(train + validation + test)]
-    x, y = (torch.cat(each) for each in zip(*parts, strict=True))
-    ends = np.cumsum([0, train, validation, test])
-    rows = {name: np.arange(a, b) for name, a, b in zip(("train", "validation", "test"), ends, ends[1:], strict=False)}
+
+    def halved(count: int) -> tuple[Tensor, Tensor]:
+        x, y = showers(count, array, layout)
+        return x.half(), y
+
+    x, y = drawn(halved, train + validation + test, 20248, _CHUNK)
     names = (*_SHOWN, *COORDINATES) if layout == "set" else (*_SHOWN, *COORDINATES[2:])
     axes = (Axis("station"),) if layout == "set" else (Axis("q", "stations"), Axis("r", "stations"))
+
+    rows = in_order(train, validation, test)
 
     def fresh(count: int, device: torch.device) -> tuple[Tensor, Tensor]:
         return showers(count, array, layout, device)
 
-    return Source(f"showers, {layout}", x.half().numpy(), y.numpy(), axes, names, (), TARGETS, rows, fresh=fresh)
-
-
-def _portions(count: int, most: int = 500) -> list[int]:
-    return [most] * (count // most) + [count % most] * bool(count % most)
+    return Source(f"showers, {layout}", x, y, axes, names, (), TARGETS, rows, fresh=fresh)
 
 
 def merit(estimate: NDArray[Any], truth: NDArray[Any]) -> float:

@@ -7,8 +7,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from vitreous.data.source import Source
+from vitreous.data.source import Source, in_order
 from vitreous.powder.cell import free, targets
+from vitreous.sim.drawn import drawn
 from vitreous.sim.grid import POINTS, Q_AXIS
 from vitreous.sim.powder import Effects, random_patterns
 
@@ -46,16 +47,9 @@ def simulated(system: str, effects: Effects, count: int, device: torch.device | 
 
 
 def fixed(system: str, effects: Effects, count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """The same, always the same for a seed, as arrays."""
-    x = np.empty((count, 1, POINTS), np.float32)
-    y = np.empty((count, len(targets(system))), np.float32)
-    with torch.random.fork_rng():
-        torch.manual_seed(seed)
-        for start in range(0, count, _CHUNK):
-            part = slice(start, min(count, start + _CHUNK))
-            samples, values = simulated(system, effects, part.stop - start, "cpu")
-            x[part], y[part] = samples.numpy(), values.numpy()
-    return x, y
+    """The same, always the same for a seed, as arrays of float32."""
+    x, y = drawn(lambda some: simulated(system, effects, some, "cpu"), count, seed, _CHUNK)
+    return x, y.astype(np.float32, copy=False)
 
 
 def powder_source(
@@ -71,13 +65,7 @@ def powder_source(
     """
     effects = effects or Effects()
     x, y = fixed(system, effects, train + validation + test, seed=20240)
-    ends = np.cumsum([train, validation, test])
-    parts = {
-        "train": np.arange(ends[0]),
-        "validation": np.arange(ends[0], ends[1]),
-        "test": np.arange(ends[1], ends[2]),
-    }
     return Source(
-        f"simulated {system} powders", x, y, (Q_AXIS,), ("intensity",), (), targets(system), parts,
-        fresh=lambda count, device: simulated(system, effects, count, device),
+        f"simulated {system} powders", x, y, (Q_AXIS,), ("intensity",), (), targets(system),
+        in_order(train, validation, test), fresh=lambda count, device: simulated(system, effects, count, device),
     )  # fmt: skip

@@ -6,14 +6,14 @@ length of the path (Beer and Lambert); scatter, baseline and noise come on top o
 
 from dataclasses import dataclass
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from vitreous.data.augment import polynomial
-from vitreous.data.source import Axis, Source, Target
+from vitreous.data.source import Axis, Source, Target, in_order
 from vitreous.errors import InputError
 from vitreous.settings import Settings
+from vitreous.sim.drawn import drawn
 
 
 @dataclass(frozen=True)
@@ -92,17 +92,13 @@ def mixed(mixtures: Mixtures, count: int, device: torch.device | str = "cpu") ->
 
 def spectra_source(mixtures: Mixtures, count: int = 1000, seed: int = 0) -> Source:
     """New spectra at every step of a training, and `count` fixed ones to set the scales and to validate on."""
-    with torch.random.fork_rng():
-        torch.manual_seed(seed)
-        x, shares = mixed(mixtures, count)
+    x, shares = drawn(lambda some: mixed(mixtures, some), count, seed)
     targets = tuple(Target(f"substance {k + 1}") for k in range(mixtures.substances))
-    rows = np.arange(count)
-    parts = {"train": rows[: count // 2], "validation": rows[count // 2 :]}
 
     def fresh(count: int, device: torch.device) -> tuple[Tensor, Tensor]:
         return mixed(mixtures, count, device)
 
     return Source(
-        "simulated spectra", x.numpy(), shares.numpy(), (Axis("wavelength"),), ("absorbance",), (), targets, parts,
-        fresh=fresh,
+        "simulated spectra", x, shares, (Axis("wavelength"),), ("absorbance",), (), targets,
+        in_order(count // 2, count - count // 2), fresh=fresh,
     )  # fmt: skip

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import expit
 
-from vitreous.data.source import PARTS, Axis, Source, Target
+from vitreous.data.source import Axis, Source, Target, in_order
 from vitreous.errors import InputError, check_choice
 from vitreous.sim.ising import SWEEPS, Lattice, energy, microstates
 from vitreous.track import track
@@ -45,7 +45,7 @@ def ising_source(
     y = np.concatenate([np.repeat(np.arange(len(TEMPERATURES)), count) for count in counts])
     spins = _simulated(system, tuple(np.asarray(TEMPERATURES)[y].tolist()), sweeps)
     names = tuple(f"T = {temperature:g}" for temperature in TEMPERATURES)
-    parts = _parts([len(TEMPERATURES) * count for count in counts])
+    parts = in_order(*(len(TEMPERATURES) * count for count in counts))
     return Source(f"Ising spins, {system}", spins, y, _AXES, ("spin",), names, (), parts)
 
 
@@ -55,14 +55,9 @@ def temperature_source(
     """Microstates of any temperature between the lowest and the highest of `TEMPERATURES`, likewise."""
     drawn = np.random.default_rng(1944).uniform(TEMPERATURES[0], TEMPERATURES[-1], train + validation + test)
     spins = _simulated(system, tuple(drawn.tolist()), sweeps)
-    parts = _parts([train, validation, test])
+    parts = in_order(train, validation, test)
     targets = (Target("temperature", "|J|/k"),)
     return Source(f"Ising spins, {system}", spins, drawn[:, None], _AXES, ("spin",), (), targets, parts)
-
-
-def _parts(counts: Sequence[int]) -> dict[str, NDArray[np.intp]]:
-    rows = np.split(np.arange(sum(counts)), np.cumsum(counts)[:-1])
-    return dict(zip(PARTS, rows, strict=True))
 
 
 @lru_cache(maxsize=8)
