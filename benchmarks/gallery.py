@@ -11,7 +11,7 @@ import json
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cache
+from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import Path
 from statistics import mean, median, stdev
@@ -22,12 +22,10 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.light_curves import trees
 from vitreous.atomic import write_atomically
 from vitreous.data import Source
 from vitreous.gallery import ENTRIES, jets, showers
 from vitreous.sim.chirps import Chirps
-from vitreous.sim.curves import curves_source
 from vitreous.sim.ising import microstates
 from vitreous.sim.temperatures import SYSTEMS, TEMPERATURES, best_answers
 from vitreous.sim.templates import Bank
@@ -70,13 +68,6 @@ def _microstates(system: str, count: int, device: torch.device) -> object:
     return microstates(torch.linspace(low, high, count, device=device), SYSTEMS[system])
 
 
-@cache
-def _trees(system: str) -> Numbers:
-    """Scores of boosted trees on hand-made features, on the same test part for every seed."""
-    found = trees(curves_source(system), system, 50_000)
-    return {f"{name} of trees": value for name, value in found.items() if name in TABLE["light-curves"].metrics}
-
-
 def _likelier(source: Source, system: str, _: Path) -> Numbers:
     """Share of the test part that the likelihood ratio, averaged over all that is not known, tells right."""
     assert source.y is not None
@@ -116,7 +107,7 @@ TABLE = {
     "showers": Row(("rmse/X_max", "rmse/ln A", "coverage90"), further=_merit),
     "jets": Row(("accuracy",), further=_rejection),
     "lensing": Row(("rmse/Einstein radius", "rmse/ellipticity 1", "rmse/shear 1", "coverage90")),
-    "light-curves": Row(("accuracy", "mae", "coverage90"), further=lambda _, system, __: _trees(system)),
+    "light-curves": Row(("accuracy", "mae", "coverage90")),  # benchmarks.light_curves has boosted trees
     "chirps": Row(("accuracy",), further=_likelier),  # benchmarks.detection has the efficiencies
 }
 
@@ -128,7 +119,7 @@ def one(name: str, system: str, model: str, seed: int, steps: int | None, folder
     short = {} if steps is None else {"steps": steps, "evaluate_every": steps}
     made = replace(made, train=replace(made.train, seed=seed, **short))
     result = train(made, folder, resume=True, device=device, bar=False)
-    if seed == 0:
+    if seed == 0 and find_spec("matplotlib"):
         ENTRIES[name].draw(folder)
     found = {metric: result["test"][metric] for metric in row.metrics if metric in result["test"]}
     found |= {} if row.further is None else row.further(made.source, system, folder)

@@ -1,7 +1,7 @@
 """Inference on a GPU: ViT-B/16 and ViT-S/16 at 224 beside timm, both compiled, with the same weights, in one run.
 
     python -m benchmarks.inference_gpu
-    python -m benchmarks.inference_gpu --run RUN --merge 16 20 24    # a run of benchmarks.large_digits
+    python -m benchmarks.inference_gpu --run RUN --merge 16 40-20-10    # a run of benchmarks.large_digits
 
 bfloat16 by autocast in all rows but the last. `r` tokens are merged in each block (`vitreous predict --merge r`). The
 last columns compare the answers with those of timm in float32: how often the likeliest class is the same, and the mean
@@ -23,10 +23,10 @@ from torch import Tensor, nn
 
 import vitreous as vt
 from benchmarks.large_digits import MODEL, large_digits
+from benchmarks.merging import merging
 from tests.peers.path import add_peers
 from vitreous.bench.race import race, ratio
 from vitreous.nn.linear import in_eight_bits
-from vitreous.nn.merge import Merging, check_mergeable
 from vitreous.zoo.layouts import to_timm
 
 
@@ -41,13 +41,6 @@ def forward(model: nn.Module, x: Tensor) -> Callable[[], Tensor]:
         return out
 
     return step
-
-
-def merging(model: vt.ViT, r: int) -> vt.ViT:
-    """A copy that merges r tokens in each block."""
-    found = copy.deepcopy(model)
-    check_mergeable(found, r).merging = Merging(r)
-    return found
 
 
 def eight_bits(model: vt.ViT) -> vt.ViT:
@@ -85,7 +78,7 @@ class Digits:
 def main(
     batch: int = 256,
     rounds: int = 7,
-    merge: tuple[int, ...] = (16,),
+    merge: tuple[str, ...] = ("16",),
     name: str = MODEL,
     by: tuple[str, ...] = (),
     run: Path | None = None,
@@ -97,7 +90,7 @@ def main(
     Args:
         batch: images of a forward.
         rounds: timed rounds of each.
-        merge: tokens that each block merges, one row each.
+        merge: tokens that each block merges, or the first ones, as 40-20; one row each.
         name: of the model, as timm calls it.
         by: rows that have one of these in their names; all if not given.
         run: a run of benchmarks.large_digits, whose weights and test images are taken instead of random ones.

@@ -21,6 +21,7 @@ import tyro
 from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
+from torch import nn
 from tyro.conf import Positional
 
 import vitreous as vt
@@ -28,6 +29,7 @@ from vitreous.bench.race import Setting, make_step, race, ratio
 from vitreous.commands import rows_of
 from vitreous.data import read
 from vitreous.insight.style import check_format, figure, save
+from vitreous.nn import ViT
 from vitreous.nn.merge import Merging, check_mergeable
 from vitreous.train.predictor import Predictor
 from vitreous.train.recipes import RECIPES
@@ -46,15 +48,22 @@ class Row:
     faster: float
 
 
-def variants(run: Path, merge: tuple[int, ...], pruned: tuple[Path, ...], device: str) -> dict[str, Predictor]:
+def merging(model: nn.Module, r: str) -> ViT:
+    """A copy that merges r tokens in each block, or `40-20` of them in the first blocks."""
+    found, numbers = copy.deepcopy(model), [int(number) for number in r.split("-")]
+    inner = check_mergeable(found, numbers)
+    inner.merging = Merging(numbers)
+    return inner
+
+
+def variants(run: Path, merge: tuple[str, ...], pruned: tuple[Path, ...], device: str) -> dict[str, Predictor]:
     """The run as it is, merging r tokens in each block, and pruned; each with a model of its own."""
     plain = vt.load(run, device)
     found = {PLAIN: plain}
-    most = plain.model.tokenizer.most if isinstance(plain.model, vt.ViT) else 0
-    for r in merge or sorted({round(most * share) for share in (0.05, 0.1, 0.15, 0.2, 0.3)} - {0}):
+    most = plain.model.tokenizer.most if isinstance(plain.model, ViT) else 0
+    for r in merge or map(str, sorted({round(most * share) for share in (0.05, 0.1, 0.15, 0.2, 0.3)} - {0})):
         found[f"r = {r}"] = copy.copy(plain)
-        found[f"r = {r}"].model = copy.deepcopy(plain.model)
-        check_mergeable(found[f"r = {r}"].model, r).merging = Merging(r)
+        found[f"r = {r}"].model = merging(plain.model, r)
     return found | {folder.name: vt.load(folder, device) for folder in pruned}
 
 
@@ -111,7 +120,7 @@ def main(
     run: Annotated[Path, Positional],
     data: Annotated[str, Positional],
     target: tuple[str, ...] = (),
-    merge: tuple[int, ...] = (),
+    merge: tuple[str, ...] = (),
     pruned: tuple[Path, ...] = (),
     samples: int = 10_000,
     batch: int = 64,
@@ -126,7 +135,7 @@ def main(
         run: folder of a finished run of a Vision Transformer.
         data: digits, mnist, a recipe, a folder of images or a file of spectra.
         target: the label columns, as in train.
-        merge: tokens to merge in each block; 5 to 30 % of the tokens if not given.
+        merge: tokens to merge in each block, or in the first ones, as 40-20; 5 to 30 % of the tokens if not given.
         pruned: runs that `vitreous prune` made of it.
         samples: of the test part that are scored, at most.
         batch: samples of a timed forward.

@@ -258,7 +258,7 @@ def evaluate(
     *,
     target: tuple[str, ...] = (),
     part: Literal["all", "train", "validation", "test"] = "test",
-    merge: int = 0,
+    merge: tuple[int, ...] = (),
 ) -> None:
     """Score a run on labelled data.
 
@@ -269,6 +269,7 @@ def evaluate(
         target: the label columns, as in train.
         part: which part of the data; 'all' for data that the run has not seen.
         merge: tokens that every block merges into others, the most alike first, e.g. 8, up to half of them: faster.
+            Several numbers are for the first blocks, one each, and those after merge none, e.g. 40 20.
     """
     from vitreous import commands
 
@@ -283,7 +284,7 @@ def predict(
     interval: float | None = None,
     anode: str | None = None,
     wavelength: float | None = None,
-    merge: int = 0,
+    merge: tuple[int, ...] = (),
     format: Literal["csv", "json"] = "csv",
     out: Path | None = None,
 ) -> None:
@@ -299,6 +300,7 @@ def predict(
         anode: for powder patterns: of the X-ray tube, e.g. Cu, in place of what the files say.
         wavelength: for powder patterns: ångström, in place of what the files say.
         merge: tokens that every block merges into others, the most alike first, e.g. 8, up to half of them: faster.
+            Several numbers are for the first blocks, one each, and those after merge none, e.g. 40 20.
         format: csv or json.
         out: write here instead of printing.
     """
@@ -324,7 +326,7 @@ def explain(
     layer: tuple[int, ...] = (),
     anode: str | None = None,
     wavelength: float | None = None,
-    merge: int = 0,
+    merge: tuple[int, ...] = (),
 ) -> None:
     """Draw what an answer rests on: attention, rollout, attention × gradient and integrated gradients over the input.
 
@@ -342,6 +344,7 @@ def explain(
         anode: for powder patterns: of the X-ray tube, e.g. Cu, in place of what the file says.
         wavelength: for powder patterns: ångström, in place of what the file says.
         merge: tokens that every block merges into others, the most alike first, e.g. 8, up to half of them: faster.
+            Several numbers are for the first blocks, one each, and those after merge none, e.g. 40 20.
     """
     from vitreous import commands
 

@@ -216,7 +216,9 @@ def run_sweep(made: Experiment, folder: Path, space: dict[str, Sequence[int]], d
     console().print(f"The effect of each factor is drawn in {figure}", highlight=False)
 
 
-def evaluate(run: Path, data: str | None, targets: Sequence[str], part: str, merge: int = 0) -> dict[str, float]:
+def evaluate(
+    run: Path, data: str | None, targets: Sequence[str], part: str, merge: Sequence[int] = ()
+) -> dict[str, float]:
     """Scores of a run on labelled data: on one part of them, or on all; `merge` tokens in every block.
 
     A run that translates knows its own data.
@@ -361,7 +363,7 @@ def _check_labels(source: Source, predictor: Predictor) -> None:
 
 def explain(
     run: Path, file: str, out: Path, row: int, target: str | None, layers: Sequence[int], heads: bool,
-    anode: str | None, wavelength: float | None, merge: int = 0,
+    anode: str | None, wavelength: float | None, merge: Sequence[int] = (),
 ) -> Sequence[str]:  # fmt: skip
     """Draw why a run answers as it does to one sample of a file; returns what there is to say about it."""
     check_format(out)

@@ -71,7 +71,7 @@ def predict(
     coverage: float | None,
     anode: str | None = None,
     wavelength: float | None = None,
-    merge: int = 0,
+    merge: Sequence[int] = (),
 ) -> list[dict[str, Any]]:
     """One record for every sample of the files; `anode` or `wavelength` (Å) are for powder patterns.
 

@@ -124,9 +124,9 @@ class AnyPredictor(ABC):
     def __call__(self, x: ArrayLike, coverage: float | None = None) -> Prediction:
         """Predict samples `(n, *grid)` or `(n, channels, *grid)`; `coverage` asks for intervals, e.g. 0.9."""
 
-    def merging(self, r: int) -> AbstractContextManager[None]:
-        """For as long as the `with` block lasts every block merges r tokens; 0 for none."""
-        if r:
+    def merging(self, r: int | Sequence[int]) -> AbstractContextManager[None]:
+        """For as long as the `with` block lasts every block merges r tokens, or as many as its number says."""
+        if np.any(r):
             raise InputError("merge: tokens are merged by runs and .safetensors files, not by an exported .onnx model")
         return nullcontext()
 

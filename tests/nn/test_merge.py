@@ -234,6 +234,22 @@ def test_merging_more_costs_less() -> None:
     assert 1 > shares[0] > shares[1] > shares[2]
 
 
+def test_each_block_may_merge_as_many_as_its_own_number_says() -> None:
+    model = make(**LINE)
+    x = batch(model)["x"]
+    for r, left in (((3, 1), (9, 6, 5)), ((3, 0), (9, 6, 6)), ((0, 2), (9, 9, 7)), ((2,), (9, 7, 5))):
+        with vt.merged(model, r), counted(model) as tokens:
+            model(x)
+        assert [n.tolist() for n in tokens[0]] == [[n] * 3 for n in left], r
+    for none in ((), (0, 0)):
+        with vt.merged(model, none), counted(model) as tokens:
+            torch.testing.assert_close(model(x), model(x))
+        assert not tokens
+    for bad, told in (((1, 1, 1), "3 numbers, but the model has 2 blocks"), ((1, -2), "found -2"), ((0, 5), "found 5")):
+        with pytest.raises(InputError, match=told), vt.merged(model, bad):
+            model(x)
+
+
 def test_gradients_pass_through_merged_tokens() -> None:
     model = make(**IMAGE, pool="mean").train()
     with vt.merged(model, 2):

@@ -142,7 +142,10 @@ class CNN(nn.Module):
         check_batch(x, self.config.input, next(self.parameters()))
         if self.traces is not None:
             x = self._encoded(x, self.traces)
-        x = self.stages(self.stem(x))
+        x = self.stem(x)
+        if x.is_cuda and x.dim() == 4:
+            x = x.contiguous(memory_format=torch.channels_last)  # for which a GPU has the faster kernels
+        x = self.stages(x)
         pooled = self.pool(x.flatten(2).mT, None)  # (B, D, *shape) -> (B, N, D) -> (B, D) or (B, N * D)
         out: Tensor = self.head(F.dropout(pooled, self.config.dropout, training=self.training))
         return out

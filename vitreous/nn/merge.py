@@ -4,7 +4,7 @@ Each block merges the r pairs of tokens whose keys are most alike, and attention
 it has members.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from torch import Tensor, nn
@@ -17,17 +17,22 @@ from vitreous.nn.vit import ViT
 
 
 class Merging:
-    """Merges r tokens in every block, or half of them where that is less."""
+    """Merges tokens in every block, or half of them where that is less.
 
-    def __init__(self, r: int) -> None:
-        self.r = r
+    Args:
+        r: how many in each block from the first on, and none in those after; one number serves all blocks.
+    """
+
+    def __init__(self, r: int | Sequence[int]) -> None:
+        self.r = _numbers(r)
 
     def wanted(self, groups: Groups) -> None:
         """Nothing of the attention weights."""
 
     def __call__(self, x: Tensor, layer: int, groups: Groups, keys: Tensor, known: Tensor | None) -> Tensor:
         """From tokens `(B, n, D)` to `(B, n - r, D)`."""
-        r = min(self.r, (x.shape[1] - groups.prefix) // 2)
+        wanted = self.r[0] if len(self.r) == 1 else self.r[layer] if layer < len(self.r) else 0
+        r = min(wanted, (x.shape[1] - groups.prefix) // 2)
         if r == 0:
             return x
         best, a, b = match(keys, groups.size, groups.prefix)
@@ -37,15 +42,17 @@ class Merging:
 
 
 @contextmanager
-def merged(model: nn.Module, r: int) -> Iterator[None]:
-    """Let every block of a model merge r tokens, for as long as the `with` block lasts.
+def merged(model: nn.Module, r: int | Sequence[int]) -> Iterator[None]:
+    """Let the blocks of a model merge r tokens each, for as long as the `with` block lasts.
 
     Class token and registers are never merged, and tokens without data are merged with nothing. What `record` keeps
     inside is told for the tokens of the input.
 
     Args:
         model: a ViT with full attention, trained or not.
-        r: tokens by which each block makes them fewer, or half of them where that is less; 0 for none.
+        r: tokens by which each block makes them fewer, or half of them where that is less; 0 for none. Several numbers
+            are for one block each, from the first on, and those after merge none: most is gained by merging early,
+            where much of the input is empty.
 
     >>> import torch, vitreous as vt
     >>> model = vt.create_model("vit_spectrum_4500").eval()
@@ -54,9 +61,7 @@ def merged(model: nn.Module, r: int) -> Iterator[None]:
     >>> [seen[f"blocks.{i}.out"].shape[1] for i in range(4)], seen.attention[3].shape
     ([391, 331, 271, 211], torch.Size([2, 4, 451, 451]))
     """
-    if r < 0:
-        raise InputError(f"merge: found {r}, expected a number of tokens to merge in each block, from 0 on")
-    if r == 0:
+    if not any(_numbers(r)):
         yield
         return
     inner = check_mergeable(model, r)
@@ -67,15 +72,28 @@ def merged(model: nn.Module, r: int) -> Iterator[None]:
         inner.merging = before
 
 
-def check_mergeable(model: nn.Module, r: int) -> ViT:
+def check_mergeable(model: nn.Module, r: int | Sequence[int]) -> ViT:
     """The model itself, or one line that says why it cannot merge r tokens in each block."""
+    numbers = _numbers(r)
     inner = unwrap(model)
     if not isinstance(inner, ViT):
         raise InputError(f"merge: a {type(inner).__name__} has no tokens to merge")
     inner.config.check_fewer("merge")
     if inner.thresholds is not None:
         raise InputError("merge: the model merges and drops tokens by learned thresholds already")
-    most = inner.tokenizer.most
-    if r > most // 2:
-        raise InputError(f"merge: found {r}, but of {most} tokens a block can merge half at most, {most // 2}")
+    most, depth = inner.tokenizer.most, inner.config.depth
+    if max(numbers) > most // 2:
+        raise InputError(
+            f"merge: found {max(numbers)}, but of {most} tokens a block can merge half at most, {most // 2}"
+        )
+    if len(numbers) > depth:
+        raise InputError(f"merge: found {len(numbers)} numbers, but the model has {depth} blocks")
     return inner
+
+
+def _numbers(r: int | Sequence[int]) -> tuple[int, ...]:
+    """One number for all blocks, or one for each of the first."""
+    found = (r,) if isinstance(r, int) else tuple(r) or (0,)
+    if min(found) < 0:
+        raise InputError(f"merge: found {min(found)}, expected a number of tokens to merge in each block, from 0 on")
+    return found

@@ -54,7 +54,7 @@ class Predictor(AnyPredictor):
     def __call__(self, x: ArrayLike, coverage: float | None = None) -> Prediction:
         return self.answer(self.outputs(x), coverage)
 
-    def merging(self, r: int) -> AbstractContextManager[None]:
+    def merging(self, r: int | Sequence[int]) -> AbstractContextManager[None]:
         return merged(self.model, r)
 
     def answer(self, out: Tensor, coverage: float | None = None) -> Prediction:

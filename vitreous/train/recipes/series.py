@@ -22,8 +22,9 @@ def chirps(model: str = "vit") -> Experiment:
     check_choice("model", model, ("vit", "cnn"))
     source = chirps_source()
     if model == "cnn":
+        settings = TrainConfig(steps=6000, batch=256, lr=1e-3, evaluate_every=500, compile="graph")
         config = CNNConfig(input=source.input, widths=(32, 64, 128, 128, 128), kernel=15)
-        return Experiment(source, config, TrainConfig(steps=6000, batch=256, lr=1e-3, evaluate_every=500), scale="none")
+        return Experiment(source, config, settings, scale="none")
     return Experiment(
         source,
         ViTConfig(
@@ -37,7 +38,7 @@ def chirps(model: str = "vit") -> Experiment:
             pool="mean",
             cls=False,
         ),
-        TrainConfig(steps=6000, batch=512, lr=2e-3, optimiser="muon", ema=0.999, evaluate_every=500),
+        TrainConfig(steps=6000, batch=512, lr=2e-3, optimiser="muon", ema=0.999, evaluate_every=500, compile="graph"),
         scale="none",
     )
 
@@ -56,5 +57,7 @@ def light_curves(model: str = "vit", system: str = "class") -> Experiment:
         input=source.input, tokens="packed", axes=1, spacing=(30.0,), dim=192, depth=5, heads=6,
         head=(192,), pool="mean", cls=False, attention={"vit": "full", "deep-sets": "none"}[model],
     )  # fmt: skip
-    settings = TrainConfig(steps=6000, batch=1024, lr=2e-3, optimiser="muon", ema=0.999, evaluate_every=500)
+    settings = TrainConfig(
+        steps=6000, batch=1024, lr=2e-3, optimiser="muon", ema=0.999, evaluate_every=500, compile="graph"
+    )
     return Experiment(source, config, settings, scale="none", loss="gaussian" if system == "redshift" else "")
