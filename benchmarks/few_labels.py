@@ -60,10 +60,10 @@ def model(small: bool) -> ViTConfig:
 
 
 def settings(steps: int, batch: int, lr: float, seed: int, **others: Any) -> TrainConfig:
-    """A training without a validation part, whose end is kept; too short to be worth compiling."""
+    """A training without a validation part, whose end is kept."""
     return TrainConfig(
         steps=steps, batch=batch, lr=lr, optimiser="muon", ema=0.995, evaluate_every=steps, keep="last", seed=seed,
-        compile="graph", **others,
+        **others,
     )  # fmt: skip
 
 

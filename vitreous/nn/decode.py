@@ -87,7 +87,8 @@ def beam(model: Seq2Seq, source: Tensor, width: int = 4, most: int = 0) -> Decod
 def _chances(out: Tensor) -> Tensor:
     """Log-probabilities `(B, vocabulary)` of the next token, which is a word or the end."""
     chances = out[:, -1].float().log_softmax(-1)
-    chances[:, [PAD, START, UNKNOWN]] = float("-inf")
+    for no_word in (PAD, START, UNKNOWN):
+        chances[:, no_word] = float("-inf")
     return chances
 
 

@@ -127,8 +127,9 @@ def _meet(queries: Tensor, keys: Tensor, absent: Tensor | None, last: int) -> _R
     start = ((low + high) // 2 - width // 2).clamp(0, count - width)  # (B, heads, chunks)
     seen = _pick(sorted_keys, start.unsqueeze(-1) + torch.arange(width, device=start.device))
     of_query = _untangle(start.unsqueeze(-1).expand_as(order).flatten(2, 3), order, count)
-    rank = torch.arange(count, device=start.device).expand_as(sorted_keys)
-    return _Round(order, seen, of_query, torch.empty_like(sorted_keys).scatter_(2, sorted_keys, rank))
+    rank = torch.arange(count, device=start.device, dtype=torch.int32).expand_as(sorted_keys)
+    place = torch.empty_like(rank, memory_format=torch.contiguous_format).scatter_(2, sorted_keys, rank)
+    return _Round(order, seen, of_query.int(), place)
 
 
 def _take(x: Tensor, index: Tensor) -> Tensor:

@@ -73,10 +73,10 @@ class Loop:
         self.model = accelerator.prepare_model(model, device_placement=not sharded, evaluation_mode=sharded)
         self.optimisers = [accelerator.prepare_optimizer(optimiser) for optimiser in made]
         compiled = config.compile == "on" or (config.compile == "auto" and accelerator.device.type == "cuda")
-        self.run: nn.Module = torch.compile(self.model) if compiled else self.model  # type: ignore[assignment]
+        run: nn.Module = torch.compile(self.model) if compiled else self.model  # type: ignore[assignment]
         self.average = self._floats(copy=True) if config.ema else None
         average = None if self.average is None else Average(list(self.average.values()), self._live)
-        self.step = Step(self.model, self.run, loss, prepare, self.optimisers, average, config, accelerator)
+        self.step = Step(self.model, run, loss, prepare, self.optimisers, average, config, accelerator)
         self.done, self.best, self.stale = 0, math.inf, 0
         self._total = torch.zeros((), device=accelerator.device)
         self._broken = torch.full((), config.steps, device=accelerator.device)
@@ -101,7 +101,7 @@ class Loop:
     def fit(self, improved: Callable[[dict[str, Any]], None]) -> None:
         """Train to the end; `improved` is called with every new best `weights`."""
         config = self.config
-        self.run.train()
+        self.model.train()
         try:
             while self._left() and not (config.patience and self.stale >= config.patience):
                 self._step(self.done)
@@ -165,11 +165,11 @@ class Loop:
         self._check_finite()
         if self.evaluate is not None:
             with self.averaged():
-                self.run.eval()
-                numbers = self.evaluate(self.run)
+                self.model.eval()
+                numbers = self.evaluate(self.model)  # as it is: to compile it for this takes longer than it saves
                 name, sense = self.better
                 score = numbers[name] if sense == "min" else -numbers[name]
-                self.run.train()
+                self.model.train()
             self.stale = 0 if score < self.best else self.stale + 1
             if score < self.best:
                 self.best = score

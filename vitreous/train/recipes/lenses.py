@@ -14,7 +14,6 @@ _CONFIGS: dict[str, tuple[Config, TrainConfig]] = {
         ViTConfig(input=_INPUT, patch=(8,), stride=(4,), dim=192, depth=6, heads=6, mlp=(2.0,), pool="mean", cls=False),
         TrainConfig(
             steps=5000, batch=512, lr=2e-3, optimiser="muon", ema=0.998, evaluate_every=1000, keep="last",
-            compile="graph",
         ),
     ),
     "resnet-18": (

@@ -33,15 +33,7 @@ def jets(model: str = "vit") -> Experiment:
     """
     check_choice("model", model, JET_MODELS)
     settings = TrainConfig(
-        steps=3000,
-        batch=512,
-        lr=1e-3,
-        optimiser="muon",
-        weight_decay=0.05,
-        ema=0.998,
-        evaluate_every=500,
-        keep="best",
-        compile="graph",
+        steps=3000, batch=512, lr=1e-3, optimiser="muon", weight_decay=0.05, ema=0.998, evaluate_every=500, keep="best"
     )
     return Experiment(jet_source(), JET_MODELS[model], settings, scale="none")
 
@@ -73,7 +65,5 @@ def showers(model: str = "vit") -> Experiment:
     """
     check_choice("model", model, SHOWER_MODELS)
     layout, config = SHOWER_MODELS[model]
-    settings = TrainConfig(
-        steps=4000, batch=256, lr=1e-3, optimiser="muon", ema=0.998, evaluate_every=500, keep="last", compile="graph"
-    )
+    settings = TrainConfig(steps=4000, batch=256, lr=1e-3, optimiser="muon", ema=0.998, evaluate_every=500, keep="last")
     return Experiment(shower_source(layout), config, settings, scale="none", loss="gaussian")

@@ -38,7 +38,7 @@ def chirps(model: str = "vit") -> Experiment:
             pool="mean",
             cls=False,
         ),
-        TrainConfig(steps=6000, batch=512, lr=2e-3, optimiser="muon", ema=0.999, evaluate_every=500, compile="graph"),
+        TrainConfig(steps=6000, batch=512, lr=2e-3, optimiser="muon", ema=0.999, evaluate_every=500),
         scale="none",
     )
 
@@ -57,7 +57,5 @@ def light_curves(model: str = "vit", system: str = "class") -> Experiment:
         input=source.input, tokens="packed", axes=1, spacing=(30.0,), dim=192, depth=5, heads=6,
         head=(192,), pool="mean", cls=False, attention={"vit": "full", "deep-sets": "none"}[model],
     )  # fmt: skip
-    settings = TrainConfig(
-        steps=6000, batch=1024, lr=2e-3, optimiser="muon", ema=0.999, evaluate_every=500, compile="graph"
-    )
+    settings = TrainConfig(steps=6000, batch=1024, lr=2e-3, optimiser="muon", ema=0.999, evaluate_every=500)
     return Experiment(source, config, settings, scale="none", loss="gaussian" if system == "redshift" else "")
