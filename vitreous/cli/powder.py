@@ -1,5 +1,6 @@
 """The commands `vitreous powder ...`: their flags, apart from what they do (`vitreous/powder/`)."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -7,6 +8,18 @@ from tyro.conf import Positional, arg
 
 Degrees = Annotated[tuple[float, ...], arg(metavar="DEG [DEG]", help_behavior_hint="")]
 Number = Annotated[tuple[float, ...], arg(metavar="X [X]", help_behavior_hint="")]
+
+
+def powder(command: Callable[[], None]) -> None:
+    """Powder diffraction: simulate the pattern of a crystal, draw measured ones.
+
+    vitreous powder simulate quartz.cif --out quartz.xy --figure quartz.png
+
+    vitreous powder plot measured.xrdml quartz.xy --out both.png
+
+    To find unit cells: vitreous index measured.xrdml
+    """
+    command()
 
 
 def simulate(
