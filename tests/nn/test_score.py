@@ -14,7 +14,7 @@ FORMULAS = {  # the score of one query s with key h number j, in head i
     "scaled_dot": lambda s, h, w, i, j: s.dot(h) / math.sqrt(D),
     "dot": lambda s, h, w, i, j: s.dot(h),
     "cosine": lambda s, h, w, i, j: s.dot(h) / (s.norm() * h.norm()),
-    "general": lambda s, h, w, i, j: s @ w["weight"][i] @ h,
+    "general": lambda s, h, w, i, j: s @ (w["weight"][i] / len(s) ** 0.5) @ h,
     "additive": lambda s, h, w, i, j: w["v"][i].dot(torch.tanh(w["weight"][i] @ torch.cat([s, h]))),
     "location": lambda s, h, w, i, j: (w["weight"][i] @ s)[j],
 }

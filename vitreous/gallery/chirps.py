@@ -70,8 +70,8 @@ def _example(predictor: "Predictor", device: "torch.device") -> Any:
     import numpy as np
     import torch
 
+    from vitreous.insight.attention import attends
     from vitreous.insight.style import figure
-    from vitreous.nn.vit import ViT
     from vitreous.sim.chirps import CLASSES, Events, coloured, frequency, signals
 
     chirps = chirps_of(predictor)
@@ -80,7 +80,7 @@ def _example(predictor: "Predictor", device: "torch.device") -> Any:
     segment = wave + torch.randn_like(wave)
     probability = float(torch.sigmoid(network(predictor)(segment.to(device)))[0])
     clock = np.arange(chirps.points) / chirps.rate
-    looks = isinstance(predictor.model, ViT)
+    looks = attends(predictor.model)
     with figure(8, 8.4 if looks else 6.2) as drawing:
         panels = drawing.subplots(
             4 if looks else 3, 1, sharex=True, height_ratios=[1, 1, 1.4, 0.9][: 4 if looks else 3]

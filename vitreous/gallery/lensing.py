@@ -33,15 +33,14 @@ def draw(run: Path) -> list[Path]:
 
 
 def _draw_lenses(path: Path, predictor: "Predictor", answers: "Answers", answer: "Prediction") -> Path:
-    from vitreous.insight.attention import rollout_map
+    from vitreous.insight.attention import attends, rollout_map
     from vitreous.insight.overlay import over_grid
     from vitreous.insight.style import figure, save
     from vitreous.insight.units import model_input
-    from vitreous.nn.vit import ViT
 
     assert answer.values is not None
     places, samples = answers.shown[answers.drawn][:_SHOWN], answers.samples[answers.drawn][:_SHOWN]
-    looks = isinstance(predictor.model, ViT)
+    looks = attends(predictor.model)
     half = abs(predictor.axes[0].origin) + predictor.axes[0].spacing / 2
     extent = (-half, half, -half, half)
     with figure(2 * _SHOWN, 4.4 if looks else 2.5) as drawing:

@@ -41,8 +41,8 @@ def cosine(q: Tensor, k: Tensor, w: Weights) -> Dot:
 
 
 def general(q: Tensor, k: Tensor, w: Weights) -> Dot:
-    """qᵀ W k (Luong 2015)."""
-    return Dot(q @ w["weight"], k, 1.0)
+    """qᵀ W k (Luong 2015); what is trained is √d W, beside which the steps of an optimiser are small."""
+    return Dot(q @ w["weight"], k, q.shape[-1] ** -0.5)
 
 
 def additive(q: Tensor, k: Tensor, w: Weights) -> Tensor:
@@ -65,7 +65,7 @@ def _no_weights(heads: int, d: int, keys: int) -> dict[str, Tensor]:
 
 
 def _general_weights(heads: int, d: int, keys: int) -> dict[str, Tensor]:
-    return {"weight": (torch.eye(d) * d**-0.5).repeat(heads, 1, 1)}  # starts as the scaled dot product
+    return {"weight": torch.eye(d).repeat(heads, 1, 1)}  # starts as the scaled dot product
 
 
 def _additive_weights(heads: int, d: int, keys: int) -> dict[str, Tensor]:
