@@ -114,6 +114,7 @@ def main(
         "vitreous, plain": model,
         **{f"vitreous, r = {r}": merging(model, r) for r in merge},
         "vitreous, float8": eight_bits(model),
+        **{f"vitreous, r = {r}, float8": eight_bits(merging(model, r)) for r in merge},
     }
     models = {row: found for row, found in models.items() if not by or any(part in row for part in by)}
     steps = {row: forward(found, x) for row, found in models.items()}
