@@ -75,6 +75,8 @@ def experiment(
         if what in TEXTS:
             raise InputError(f"{what}: is a recipe of texts, which vitreous train alone takes")
         raise InputError(f"train: {what!r} is neither a file or folder nor a recipe ({', '.join([*RECIPES, *TEXTS])})")
+    if start is not None and changes.get("scale"):
+        raise InputError("scale: samples are scaled as the run scaled them that the training begins from")
     command = _words("train", what, targets, chosen | changes | {"from": start})
     begun = None if start is None else read_start(start)
     return replace(adjusted(found, changes), command=command, start=begun)
@@ -112,8 +114,8 @@ def text_experiment(
     start: Path | None = None,
 ) -> TextExperiment:
     """The same for a recipe of texts."""
-    if targets or system is not None or start is not None:
-        raise InputError(f"target, system, from: the recipe {what!r} has none")
+    if targets or any(option is not None for option in (system, start, changes.get("scale"))):
+        raise InputError(f"target, system, from, scale: the recipe {what!r} has none")
     found = texts.adjusted(TEXTS[what](**({} if model is None else {"model": model})), changes)
     return replace(found, command=_words("train", what, (), {"model": model} | changes))
 

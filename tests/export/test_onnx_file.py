@@ -36,6 +36,11 @@ FURTHER: dict[str, tuple[Config, Task, Scaling]] = {
         QUANTITIES,
         Scaling("sample"),
     ),
+    "two channels, flat, curvature": (
+        ViTConfig(input=(2, 30), patch=(6,), cls=False, pool="flatten", **SMALL),
+        QUANTITIES,
+        Scaling("curvature", tuple(np.linspace(-1, 1, 60).tolist()), tuple(np.linspace(1, 2, 60).tolist())),
+    ),
     "location score, layer scale, channel scaling, gaussian": (
         ViTConfig(input=(1, 30), patch=(6,), score="location", layer_scale=0.5, embed_norm=True, head=(7,), **SMALL),
         Regression(QUANTITIES.targets, (2.4e6, 1.0), (0.5, 0.5), "gaussian"),

@@ -73,13 +73,37 @@ def test_data_larger_than_memory_give_the_same_batches(monkeypatch: pytest.Monke
 def test_scaling_standardises_its_extent(kind: str) -> None:
     x = np.random.default_rng(0).normal(5, 3, (5000, 2, 4)) * np.array([1, 2, 3, 4])
     scaled = fit_scaling(kind, x, np.arange(5000))(torch.from_numpy(x)).double()
-    extents = {"channel": (0, 2), "point": (0,), "sample": (1, 2)}
+    extents = {"channel": (0, 2), "point": (0,), "sample": (1, 2), "slope": (0,), "curvature": (0,)}
     if kind == "none":
         torch.testing.assert_close(scaled, torch.from_numpy(x).float().double())
         return
     mean, deviation = scaled.mean(extents[kind]), scaled.std(extents[kind])
     torch.testing.assert_close(mean, torch.zeros_like(mean), atol=1e-3, rtol=0)
     torch.testing.assert_close(deviation, torch.ones_like(deviation), atol=1e-3, rtol=0)
+
+
+@pytest.mark.parametrize(("kind", "order"), [("slope", 1), ("curvature", 2)])
+def test_derivatives_are_those_of_scipy(kind: str, order: int) -> None:
+    signal = pytest.importorskip("scipy.signal")
+    x = np.random.default_rng(0).normal(size=(6, 2, 40)).cumsum(-1)
+    found = fit_scaling(kind, x, np.arange(5))(torch.from_numpy(x)).numpy()
+    wanted = signal.savgol_filter(x, 11, 2, order, mode="nearest")
+    wanted = (wanted - wanted.mean((1, 2), keepdims=True)) / wanted.std((1, 2), keepdims=True, ddof=1)
+    wanted = (wanted - wanted[:5].mean(0)) / wanted[:5].std(0)
+    np.testing.assert_allclose(found, wanted, atol=2e-5, rtol=2e-5)
+
+
+@pytest.mark.parametrize("kind", ["sample", "slope", "curvature"])
+def test_height_and_gain_of_a_spectrum_mean_nothing(kind: str) -> None:
+    x = np.random.default_rng(0).normal(size=(9, 1, 60)).cumsum(-1)
+    scaling = fit_scaling(kind, x, np.arange(9))
+    scaled, moved = (scaling(torch.from_numpy(each)) for each in (x, 2 * x + 3))
+    torch.testing.assert_close(moved, scaled, atol=1e-3, rtol=1e-3)
+
+
+def test_images_have_no_derivative() -> None:
+    with pytest.raises(InputError, match="scale: 'slope' is for spectra"):
+        fit_scaling("slope", np.zeros((4, 1, 5, 5)), np.arange(4))
 
 
 def test_scaling_is_fitted_on_the_given_rows_alone_and_survives_json() -> None:

@@ -276,7 +276,8 @@ def test_the_commands_go_from_spectra_to_a_figure_to_a_finished_run(tmp_path: Pa
     data = str(spectra_file(tmp_path / "spectra.csv"))
     before, after = str(tmp_path / "before"), str(tmp_path / "after")
     for method in METHODS:
-        main(command("pretrain", data, "--target", "height:mm", "--out", before + method, "--method", method))
+        scaled = ("--scale", "slope") if method == "denoise" else ()
+        main(command("pretrain", data, "--target", "height:mm", "--out", before + method, "--method", method, *scaled))
         assert (tmp_path / f"before{method}" / "pretraining.png").stat().st_size > 5_000
     labels = ("--target", "height:mm")
     main(command("train", data, *labels, "--from", f"{before}contrast", "--layer-decay", "0.75", "--out", after))
@@ -287,6 +288,8 @@ def test_the_commands_go_from_spectra_to_a_figure_to_a_finished_run(tmp_path: Pa
     assert ["--from", f"{before}contrast"] == told["command"][-2:]
     assert vt.load(tmp_path / "after")(np.zeros((1, 1, 20), np.float32)).values is not None
     main(["report", after])
+    main(command("train", data, *labels, "--from", f"{before}denoise", "--out", f"{after}slope"))
+    assert vt.load(tmp_path / "afterslope").scaling.kind == "slope"
 
 
 def test_a_mistake_is_one_line(runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -296,6 +299,10 @@ def test_a_mistake_is_one_line(runs: Path, tmp_path: Path, capsys: pytest.Captur
     wide = fails(capsys, "train", data, *labels, "--from", str(runs / "masked"))
     assert "has dim = 16, the model to train has dim = 64" in wide
     assert "--from" in fails(capsys, "train", data, *labels, "--freeze")
+    scaled = fails(capsys, "train", data, *labels, "--from", str(runs / "masked"), "--scale", "slope")
+    assert "scale: samples are scaled as the run scaled them" in scaled
+    assert "'slop'" in fails(capsys, "train", data, *labels, "--scale", "slop")
+    assert "scale: 'slope' is for spectra" in fails(capsys, "train", "digits", "--out", labels[-1], "--scale", "slope")
     assert "layer_decay" in fails(capsys, "train", data, *labels, "--layer-decay", "1.5")
     assert "pre-training" in fails(capsys, "predict", str(runs / "masked"), data)
     assert "pre-training" in fails(capsys, "report", str(runs / "masked"))

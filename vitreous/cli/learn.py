@@ -13,6 +13,7 @@ def train(
     target: tuple[str, ...] = (),
     model: str | None = None,
     system: str | None = None,
+    scale: Literal["none", "channel", "sample", "point", "root", "slope", "curvature"] | None = None,
     start: Annotated[Path | None, arg(name="from", metavar="RUN")] = None,
     freeze: bool = False,
     layer_decay: float | None = None,
@@ -46,6 +47,8 @@ def train(
             the scores of attention, e.g. gru-additive; of the gallery, what it lists; the recipe's own if not given.
         system: which of a recipe's systems: crystal system of the powder recipes, e.g. monoclinic; those of the physics
             gallery are listed by 'vitreous gallery'.
+        scale: what is done to samples first. sample: each by its own mean and deviation; point: every point by those of
+            all samples; slope, curvature: the derivatives of a spectrum, by both, for bands on a background.
         start: begin with the encoder of a finished run, of vitreous pretrain or of other labels; the head is new.
         freeze: with --from: train the head alone.
         layer_decay: with --from: factor of the learning rate from each layer to the one below, e.g. 0.75.
@@ -70,7 +73,7 @@ def train(
     changes = {
         "epochs": epochs, "steps": steps, "minutes": minutes, "batch": batch, "lr": lr, "optimiser": optimiser,
         "accumulate": accumulate, "shard": shard or None, "precision": precision, "stream": stream, "seed": seed,
-        "layer_decay": layer_decay, "freeze": freeze or None,
+        "layer_decay": layer_decay, "freeze": freeze or None, "scale": scale,
     }  # fmt: skip
     make = commands.text_experiment if data in TEXTS else commands.experiment
     made = make(data, target, model, changes, system, start)
@@ -85,6 +88,7 @@ def pretrain(
     ratio: float | None = None,
     target: tuple[str, ...] = (),
     system: str | None = None,
+    scale: Literal["none", "channel", "sample", "point", "root", "slope", "curvature"] | None = None,
     resume: bool = False,
     epochs: float | None = None,
     steps: int | None = None,
@@ -113,6 +117,8 @@ def pretrain(
         ratio: with masked: share of the tokens that is hidden.
         target: columns that are labels; they are left out.
         system: crystal system of the powder recipes, e.g. monoclinic.
+        scale: what is done to samples first. sample: each by its own mean and deviation; point: every point by those of
+            all samples; slope, curvature: the derivatives of a spectrum, by both, for bands on a background.
         resume: go on with a run that was stopped, or begin it.
         epochs: times that every sample is seen.
         steps: optimiser steps, instead of epochs.
@@ -129,7 +135,7 @@ def pretrain(
 
     changes = {
         "epochs": epochs, "steps": steps, "minutes": minutes, "batch": batch, "lr": lr, "optimiser": optimiser,
-        "precision": precision, "seed": seed,
+        "precision": precision, "seed": seed, "scale": scale,
     }  # fmt: skip
     made = commands.pretraining(data, target, {"method": method, "ratio": ratio}, changes, system)
     commands.run_pretraining(made, out, resume, device, tensorboard)

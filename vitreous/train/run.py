@@ -84,15 +84,15 @@ class Experiment:
 
 
 def adjusted(found: Experiment, changes: dict[str, Any]) -> Experiment:
-    """The experiment with `changes` to its training, None for none; `epochs` stands for the steps that it takes."""
+    """The experiment with `changes` to its training or `scale`, None for none; `epochs` stands for so many steps."""
     changes = {name: value for name, value in changes.items() if value is not None}
-    epochs = changes.pop("epochs", None)
+    epochs, scale = changes.pop("epochs", None), changes.pop("scale", found.scale)
     settings = replace(found.train, **changes)
     if epochs is not None:
         rows = split(found.source, found.validation, found.test, settings.seed).train
         steps = max(1, round(epochs * len(rows) / settings.batch))
         settings = replace(settings, steps=steps, evaluate_every=max(1, min(settings.evaluate_every, steps // 10)))
-    return replace(found, train=settings)
+    return replace(found, train=settings, scale=scale)
 
 
 def machine(precision: str = "auto", device: str = "auto") -> Accelerator:
