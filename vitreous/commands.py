@@ -61,6 +61,9 @@ def experiment(
     whose encoder it begins with.
     """
     chosen = {name: value for name, value in (("model", model), ("system", system)) if value is not None}
+    if start is not None and changes.get("scale"):
+        raise InputError("scale: samples are scaled as the run scaled them that the training begins from")
+    begun = None if start is None else read_start(start)
     if what in RECIPES:
         if targets:
             raise InputError(f"target: the recipe {what!r} knows its own; targets are named for data of your own")
@@ -70,15 +73,13 @@ def experiment(
     elif what in BUILTIN or Path(what).exists():
         if system is not None:
             raise InputError("system: data of your own have none")
-        found = own(read(what, targets), **chosen)
+        scale = changes.get("scale") if begun is None else begun.scaling.kind
+        found = own(read(what, targets), **chosen, scale=scale or "")
     else:
         if what in TEXTS:
             raise InputError(f"{what}: is a recipe of texts, which vitreous train alone takes")
         raise InputError(f"train: {what!r} is neither a file or folder nor a recipe ({', '.join([*RECIPES, *TEXTS])})")
-    if start is not None and changes.get("scale"):
-        raise InputError("scale: samples are scaled as the run scaled them that the training begins from")
     command = _words("train", what, targets, chosen | changes | {"from": start})
-    begun = None if start is None else read_start(start)
     return replace(adjusted(found, changes), command=command, start=begun)
 
 

@@ -187,8 +187,8 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
             raise InputError(f"epochs: found {self.epochs!r}, expected a number above 0")
         if self.epochs is not None and self.steps is not None:
             raise InputError(f"steps: found {self.steps} beside epochs = {self.epochs}; give one of them")
-        made = own(source, self.model)
         start = None if self.pretrained is None else read_start(self.pretrained)
+        made = own(source, self.model, self.scale or "")
         if start is not None and not isinstance(start.model.config, type(made.model)):
             raise InputError(f"pretrained: {start.name} is a {type(start.model).__name__}, expected a {self.model}")
         made = replace(
@@ -196,7 +196,6 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
             model=self._shaped(made.model if start is None else start.model.config),
             start=start,
             augment=made.augment if self.augment else Augment(),
-            scale=made.scale if self.scale is None else self.scale,
             loss=self.loss or made.loss,
             validation=self._validation(source),
             test=0.0,

@@ -14,8 +14,9 @@ from torch import Tensor
 
 from vitreous.errors import InputError, check_choice
 
-_DERIVATIVES = {"slope": 1, "curvature": 2}
-SCALINGS = ("none", "channel", "sample", "point", "root", *_DERIVATIVES)
+DERIVATIVES = {"slope": 1, "curvature": 2}
+"""Of spectra, and their orders."""
+SCALINGS = ("none", "channel", "sample", "point", "root", *DERIVATIVES)
 _CHUNK = 4096
 _AROUND = 5  # points to each side that a derivative is taken from
 
@@ -72,7 +73,7 @@ def fit_scaling(kind: str, x: NDArray[Any], rows: NDArray[np.intp]) -> Scaling:
     check_choice("scale", kind, SCALINGS)
     if kind in ("none", "sample", "root"):
         return Scaling(kind)
-    if kind in _DERIVATIVES and x.ndim != 3:
+    if kind in DERIVATIVES and x.ndim != 3:
         raise InputError(f"scale: {kind!r} is for spectra, which have one axis; these samples have {x.ndim - 2}")
     extent = (0, *range(2, x.ndim)) if kind == "channel" else (0,)
     count, total, squares = 0, 0.0, 0.0
@@ -92,10 +93,10 @@ def _alone(kind: str, kernel: Tensor, x: Tensor) -> Tensor:
     if kind == "root":
         x = x.clamp(min=0)
         return (x / x.amax(tuple(range(1, x.dim())), keepdim=True).clamp(min=1e-12)).sqrt()
-    if kind in _DERIVATIVES:
+    if kind in DERIVATIVES:
         wide = F.pad(x, (_AROUND, _AROUND), "replicate")
         x = F.conv1d(wide.flatten(0, 1).unsqueeze(1), kernel.view(1, 1, -1)).view_as(x)
-    if kind in ("sample", *_DERIVATIVES):
+    if kind in ("sample", *DERIVATIVES):
         extent = tuple(range(1, x.dim()))
         return (x - x.mean(extent, keepdim=True)) / (x.std(extent, keepdim=True) + 1e-8)
     return x
@@ -103,8 +104,8 @@ def _alone(kind: str, kernel: Tensor, x: Tensor) -> Tensor:
 
 def _kernel(kind: str) -> tuple[float, ...]:
     """What a spectrum is convolved with: a derivative of the parabola that fits the points around (least squares)."""
-    if kind not in _DERIVATIVES:
+    if kind not in DERIVATIVES:
         return ()
-    order = _DERIVATIVES[kind]
+    order = DERIVATIVES[kind]
     fit = np.linalg.pinv(np.vander(np.arange(-_AROUND, _AROUND + 1.0), 3, increasing=True))
     return tuple((math.factorial(order) * fit[order]).tolist())

@@ -4,6 +4,7 @@ import math
 
 from vitreous.data import Source
 from vitreous.data.augment import Augment
+from vitreous.data.scale import DERIVATIVES
 from vitreous.errors import check_choice
 from vitreous.nn import CNNConfig, ViTConfig
 from vitreous.nn.models import Config
@@ -19,18 +20,20 @@ _SPECTRUM = 50  # points from which on a row of numbers is taken for a spectrum
 _TOKENS = {1: 64, 2: 10, 3: 6}  # patches along an axis that a grid of each rank is cut into, about
 
 
-def own(source: Source, model: str = "vit") -> Experiment:
+def own(source: Source, model: str = "vit", scale: str = "") -> Experiment:
     """A `vit` or `cnn` for any labelled source.
 
     `vitreous train DATA --target NAME:UNIT --out RUN`. The training is as long as 200 epochs, but no shorter than 800
-    steps and no longer than 8,000.
+    steps and no longer than 8,000. `scale` is the template's own if empty; with the derivatives of spectra the tokens
+    stay apart to the end, since a place is a wavelength there.
     """
     check_choice("model", model, ("vit", "cnn"))
+    scale = scale or _scale(source)
     batch = 32 if len(source) < 2_000 else 64 if len(source) < 20_000 else 256
     steps = min(8_000, max(800, 200 * len(source) // batch))
     return Experiment(
         source,
-        _vit(source) if model == "vit" else CNNConfig(input=source.input, widths=(24, 48, 96)),
+        _vit(source, scale) if model == "vit" else CNNConfig(input=source.input, widths=(24, 48, 96)),
         TrainConfig(
             steps=steps,
             batch=batch,
@@ -40,7 +43,7 @@ def own(source: Source, model: str = "vit") -> Experiment:
             evaluate_every=max(20, steps // 20),
         ),
         _AUGMENT[len(source.axes)],
-        scale=_scale(source),
+        scale=scale,
         label_smoothing=0.1 if source.classes else 0.0,
     )
 
@@ -52,7 +55,7 @@ def _scale(source: Source) -> str:
     return "sample" if source.input[1] >= _SPECTRUM else "point"
 
 
-def _vit(source: Source) -> Config:
+def _vit(source: Source, scale: str) -> Config:
     patch = tuple(max(1, math.ceil(n / _TOKENS[len(source.axes)])) for n in source.input[1:])
     return ViTConfig(
         input=source.input,
@@ -61,6 +64,8 @@ def _vit(source: Source) -> Config:
         depth=4,
         heads=4,
         mlp=(2.0,),
+        cls=scale not in DERIVATIVES,
+        pool="flatten" if scale in DERIVATIVES else "cls",
         origin=tuple(axis.origin for axis in source.axes),
         spacing=tuple(axis.spacing for axis in source.axes),
     )
