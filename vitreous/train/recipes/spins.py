@@ -29,7 +29,7 @@ _CONFIGS: dict[str, Config] = {
     "resnet-18": CNNConfig(input=_INPUT, widths=(64, 128, 256, 512), blocks=(2, 2, 2, 2)),
     "resnet-50": CNNConfig(input=_INPUT, widths=(64, 128, 256, 512), blocks=(3, 4, 6, 3), block="bottleneck"),
 }  # fmt: skip
-_VIT = TrainConfig(steps=3000, batch=256, lr=4e-3, optimiser="muon", ema=0.995, evaluate_every=500, keep="last")
+_VIT = TrainConfig(steps=3000, batch=256, lr=2e-3, optimiser="muon", ema=0.995, evaluate_every=500, keep="last")
 _RESNET = TrainConfig(steps=2000, batch=128, lr=2e-3, ema=0.995, evaluate_every=500, keep="last", compile="graph")
 
 
