@@ -144,7 +144,7 @@ class CNN(nn.Module):
             x = self._encoded(x, self.traces)
         x = self.stem(x)
         if x.is_cuda and x.dim() == 4:
-            x = x.contiguous(memory_format=torch.channels_last)  # for which a GPU has the faster kernels
+            x = x.contiguous(memory_format=torch.channels_last)  # the layout of tensor cores
         x = self.stages(x)
         pooled = self.pool(x.flatten(2).mT, None)  # (B, D, *shape) -> (B, N, D) -> (B, D) or (B, N * D)
         out: Tensor = self.head(F.dropout(pooled, self.config.dropout, training=self.training))

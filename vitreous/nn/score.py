@@ -41,7 +41,7 @@ def cosine(q: Tensor, k: Tensor, w: Weights) -> Dot:
 
 
 def general(q: Tensor, k: Tensor, w: Weights) -> Dot:
-    """qᵀ W k (Luong 2015); what is trained is √d W, beside which the steps of an optimiser are small."""
+    """qᵀ W k (Luong 2015); what is trained is √d W, which begins as the identity."""
     return Dot(q @ w["weight"], k, q.shape[-1] ** -0.5)
 
 

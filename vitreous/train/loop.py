@@ -166,7 +166,7 @@ class Loop:
         if self.evaluate is not None:
             with self.averaged():
                 self.model.eval()
-                numbers = self.evaluate(self.model)  # as it is: to compile it for this takes longer than it saves
+                numbers = self.evaluate(self.model)  # as it is: evaluating would be compiled apart
                 name, sense = self.better
                 score = numbers[name] if sense == "min" else -numbers[name]
                 self.model.train()
