@@ -11,7 +11,6 @@ import json
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import Path
 from statistics import mean, median, stdev
@@ -119,7 +118,7 @@ def one(name: str, system: str, model: str, seed: int, steps: int | None, folder
     short = {} if steps is None else {"steps": steps, "evaluate_every": steps}
     made = replace(made, train=replace(made.train, seed=seed, **short))
     result = train(made, folder, resume=True, device=device, bar=False)
-    if seed == 0 and find_spec("matplotlib"):
+    if seed == 0:
         ENTRIES[name].draw(folder)
     found = {metric: result["test"][metric] for metric in row.metrics if metric in result["test"]}
     found |= {} if row.further is None else row.further(made.source, system, folder)

@@ -3,7 +3,7 @@
     python -m benchmarks.inference_gpu
     python -m benchmarks.inference_gpu --run RUN --merge 16 40-20-10    # a run of benchmarks.large_digits
 
-bfloat16 by autocast in all rows but the last. `r` tokens are merged in each block (`vitreous predict --merge r`). The
+bfloat16 by autocast, but for float8. `r` tokens are merged in each block (`vitreous predict --merge r`). The
 last columns compare the answers with those of timm in float32: how often the likeliest class is the same, and the mean
 difference of the logits by their spread. Random weights have near ties, which rounding decides, far more often than
 trained ones. Of a run, the accuracy on the 10,000 test images is told too, by the very steps that are timed.

@@ -2,6 +2,7 @@
 
 import itertools
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ import torch
 from torch import nn
 
 import vitreous as vt
+from vitreous.cli.learn import Scale
 from vitreous.data import Axis, Source
 from vitreous.data.scale import SCALINGS, Scaling, fit_scaling
 from vitreous.errors import InputError
@@ -99,6 +101,10 @@ def test_height_and_gain_of_a_spectrum_mean_nothing(kind: str) -> None:
     scaling = fit_scaling(kind, x, np.arange(9))
     scaled, moved = (scaling(torch.from_numpy(each)) for each in (x, 2 * x + 3))
     torch.testing.assert_close(moved, scaled, atol=1e-3, rtol=1e-3)
+
+
+def test_the_command_offers_every_scaling() -> None:
+    assert get_args(Scale) == SCALINGS
 
 
 def test_images_have_no_derivative() -> None:

@@ -5,6 +5,8 @@ from typing import Annotated, Literal
 
 from tyro.conf import Positional, arg
 
+Scale = Literal["none", "channel", "sample", "point", "root", "slope", "curvature"]
+
 
 def train(
     data: Annotated[str, Positional, arg(metavar="RECIPE_OR_DATA")],
@@ -13,7 +15,7 @@ def train(
     target: tuple[str, ...] = (),
     model: str | None = None,
     system: str | None = None,
-    scale: Literal["none", "channel", "sample", "point", "root", "slope", "curvature"] | None = None,
+    scale: Scale | None = None,
     start: Annotated[Path | None, arg(name="from", metavar="RUN")] = None,
     freeze: bool = False,
     layer_decay: float | None = None,
@@ -88,7 +90,7 @@ def pretrain(
     ratio: float | None = None,
     target: tuple[str, ...] = (),
     system: str | None = None,
-    scale: Literal["none", "channel", "sample", "point", "root", "slope", "curvature"] | None = None,
+    scale: Scale | None = None,
     resume: bool = False,
     epochs: float | None = None,
     steps: int | None = None,

@@ -1,6 +1,5 @@
 """How raw samples are scaled before the model sees them; fitted on the training part and kept in the run."""
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -103,9 +102,9 @@ def _alone(kind: str, kernel: Tensor, x: Tensor) -> Tensor:
 
 
 def _kernel(kind: str) -> tuple[float, ...]:
-    """What a spectrum is convolved with: a derivative of the parabola that fits the points around (least squares)."""
+    """What gives the derivative of the parabola that fits the points around (least squares), as a dot product."""
     if kind not in DERIVATIVES:
         return ()
-    order = DERIVATIVES[kind]
-    fit = np.linalg.pinv(np.vander(np.arange(-_AROUND, _AROUND + 1.0), 3, increasing=True))
-    return tuple((math.factorial(order) * fit[order]).tolist())
+    from scipy.signal import savgol_coeffs
+
+    return tuple(savgol_coeffs(2 * _AROUND + 1, 2, DERIVATIVES[kind], use="dot").tolist())

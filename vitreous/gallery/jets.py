@@ -23,12 +23,11 @@ def separation(out: NDArray[Any], y: NDArray[Any], signal: int) -> tuple[NDArray
         out: logits `(n, classes)`.
         y: class numbers `(n,)`.
     """
+    from sklearn.metrics import roc_curve  # type: ignore[import-untyped]
+
     odds = out - out.max(1, keepdims=True)
     score = odds[:, signal] - np.log(np.exp(odds).sum(1))
-    order = np.argsort(-score, kind="stable")
-    last = np.append(np.flatnonzero(np.diff(score[order])), len(score) - 1)  # of those with equal scores
-    passed = [np.append(0, np.cumsum(part[order])[last]) for part in (y == signal, y != signal)]
-    efficiency, background = (count / max(1, count[-1]) for count in passed)
+    background, efficiency, _ = roc_curve(y == signal, score, drop_intermediate=False)
     return efficiency, background
 
 
