@@ -108,19 +108,8 @@ _MANY = (512, 2048)  # sentences at once that a GPU has time for
 _WAYS = {"with": True, "without": False}
 
 
-def prepare(made: TextExperiment, folder: Path, device: str) -> float:
-    """Let the compiler do its work, for sentences of all lengths, before the time is taken; seconds that it took."""
-    started = time.perf_counter()
-    few = replace(made.pairs, validation=made.pairs.validation[:64], test=made.pairs.test[:8])
-    short = replace(made.train, steps=8, minutes=0.0, evaluate_every=8)
-    train_text(replace(made, pairs=few, train=short), folder, device=device, bar=False)
-    gc.collect()
-    return time.perf_counter() - started
-
-
 def measure(made: TextExperiment, folder: Path, device: str) -> tuple[dict[str, Any], list[str]]:
     """Train one model; what is to be said about it, and its translations of the test part."""
-    compiling = prepare(made, folder.with_name("before"), device)
     started = time.perf_counter()
     result = train_text(made, folder, device=device, bar=False)
     whole = time.perf_counter() - started
@@ -137,7 +126,6 @@ def measure(made: TextExperiment, folder: Path, device: str) -> tuple[dict[str, 
         "steps": result["steps"],
         "seconds": 60 * made.train.minutes,
         "seconds with all": whole,
-        "compiling": compiling,
         "validation": result["validation"],
         "tokens per second": rate,
         "epochs": result["steps"] * made.train.batch * share / _tokens(made.pairs, train),

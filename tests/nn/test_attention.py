@@ -6,6 +6,7 @@ from torch import Tensor
 
 from vitreous.errors import InputError
 from vitreous.nn import SCORES, Attention
+from vitreous.nn.attention import share, weigh
 from vitreous.nn.score import logits
 
 DIM, HEADS = 12, 3
@@ -101,3 +102,25 @@ def test_a_query_that_may_attend_to_nothing_has_a_gradient() -> None:
         assert not seen["weights"].any()
         assert x.grad is not None
         assert x.grad.isfinite().all()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+def test_parts_of_the_keys_make_up_the_whole(dtype: torch.dtype) -> None:
+    """Also where a query sees nothing of a part, or of any; and so do their gradients."""
+    scores, v = 30 * torch.randn(2, 3, 8), torch.randn(2, 8, 4)
+    scores[0, 1, :5], scores[1, 2] = float("-inf"), float("-inf")
+    found = []
+    for cuts in ([8], [5, 3], [1, 4, 2, 1]):
+        s, values = scores.to(dtype).requires_grad_(), v.to(dtype).requires_grad_()
+        parts = [share(a, b, 0.0) for a, b in zip(s.split(cuts, -1), values.split(cuts, 1), strict=True)]
+        out, total = (torch.stack(each) for each in zip(*parts, strict=True))
+        shares = weigh(total.movedim(0, -1), None, torch.zeros(1)).movedim(-1, 0)
+        whole = (shares.unsqueeze(-1) * out).sum(0)
+        found.append((whole, *torch.autograd.grad(whole.square().sum(), (s, values))))
+    s, values = (part.to(dtype).double().requires_grad_() for part in (scores, v))
+    whole = weigh(s, None, torch.zeros(1)) @ values
+    expected = (whole, *torch.autograd.grad(whole.square().sum(), (s, values)))
+    close = {torch.float32: 1e-5, torch.float64: 1e-12, torch.bfloat16: 0.03}[dtype]
+    for each in found:
+        for a, b in zip(each, expected, strict=True):
+            torch.testing.assert_close(a.double(), b, atol=close, rtol=close)

@@ -203,9 +203,12 @@ def share(scores: Tensor, v: Tensor, dropout: float) -> tuple[Tensor, Tensor]:
 
     With the latter, parts that are computed apart are put together: by a softmax of it over the parts.
     """
-    nothing = scores.isneginf().all(-1, keepdim=True)
-    total = scores.masked_fill(nothing, 0.0).logsumexp(-1).masked_fill(nothing.squeeze(-1), float("-inf"))
-    return F.dropout(normalised(scores), dropout).to(v.dtype) @ v, total
+    top = scores.detach().amax(-1, keepdim=True).float()
+    nothing = top.isneginf()  # of this part of the keys, which then counts for nothing
+    weights = (scores - top.masked_fill(nothing, 0.0)).exp()
+    divisor = weights.sum(-1, keepdim=True).clamp(min=torch.finfo(weights.dtype).tiny)
+    total = (divisor.log() + top).masked_fill(nothing, float("-inf")).squeeze(-1)
+    return (F.dropout(weights, dropout).to(v.dtype) @ v / divisor).to(v.dtype), total
 
 
 def reduced(weights: Callable[[slice], Tensor], batch: int, size: int, reduce: Reduce) -> Tensor:

@@ -41,12 +41,12 @@ class Hashed(Sparse):
         p = self.prefix
         rounds = self._rounds(scored, mask)
         again = torch.is_grad_enabled() and scored.q[..., 0].numel() * 2 * _CHUNK > _LARGE
-        parts = []
+        parts, q = [], scored.q * scored.scale
         for i in range(len(rounds)):
-            given = scored.q, scored.k[:, :, p:], v[:, :, p:], i, rounds, mask, bias, scored.scale, dropout
+            given = q, scored.k[:, :, p:], v[:, :, p:], rounds[: i + 1], mask, bias, dropout
             parts.append(checkpoint(self._round, *given, use_reentrant=False) if again else self._round(*given))
         if p:
-            scores = scored.q @ scored.k[:, :, :p].mT * scored.scale
+            scores = q @ scored.k[:, :, :p].mT
             scores = scores if bias is None else scores + bias.to_prefix(p)[:, None, :]
             scores = scores if mask is None else scores.masked_fill(~mask[..., :p], float("-inf"))
             parts.append(share(scores, v[:, :, :p], dropout))
@@ -55,16 +55,18 @@ class Hashed(Sparse):
         return (weight.unsqueeze(-1) * torch.stack(out)).sum(0).to(v.dtype)
 
     def _round(
-        self, q: Tensor, k: Tensor, v: Tensor, i: int, rounds: "list[_Round]", mask: Tensor | None,
-        bias: Displaced | None, scale: float, dropout: float,
+        self, q: Tensor, k: Tensor, v: Tensor, rounds: "list[_Round]", mask: Tensor | None, bias: Displaced | None,
+        dropout: float,
     ) -> tuple[Tensor, Tensor]:  # fmt: skip
-        """What the queries get from the keys of one round, and the logarithm of their total weight."""
-        queries, keys = rounds[i].queries, rounds[i].keys  # (B, heads, chunks, n), (B, heads, chunks, m)
-        scores = _take(q, queries) @ _take(k, keys).mT * scale  # (B, heads, chunks, n, m)
-        times = torch.zeros_like(scores)  # rounds in which a pair meets
-        for other in rounds:
-            times += other.sees(queries, keys)
-        scores = scores - times.log()
+        """What the queries get from the keys that the last of the rounds is the first to show them.
+
+        And the logarithm of the total weight of these keys.
+        """
+        *before, now = rounds
+        queries, keys = now.queries, now.keys  # (B, heads, chunks, n), (B, heads, chunks, m)
+        scores = _take(q, queries) @ _take(k, keys).mT  # (B, heads, chunks, n, m)
+        for other in before:
+            scores = scores.masked_fill(other.sees(queries, keys), float("-inf"))
         if bias is not None:
             moved = self.places[queries].unsqueeze(-2) - self.places[keys].unsqueeze(-3)
             scores = scores + bias.each(moved)
@@ -106,8 +108,8 @@ class _Round(NamedTuple):
 
     def sees(self, queries: Tensor, keys: Tensor) -> Tensor:
         """Whether queries `(B, heads, chunks, n)` see keys `(B, heads, chunks, m)`: `(B, heads, chunks, n, m)`."""
-        ahead = _pick(self.place, keys).unsqueeze(-2) - _pick(self.start, queries).unsqueeze(-1)
-        return (ahead >= 0) & (ahead < self.keys.shape[-1])
+        place, start = _pick(self.place, keys).unsqueeze(-2), _pick(self.start, queries).unsqueeze(-1)
+        return (place >= start) & (place < start + self.keys.shape[-1])
 
 
 def _meet(queries: Tensor, keys: Tensor, absent: Tensor | None, last: int) -> _Round:

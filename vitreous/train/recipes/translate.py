@@ -28,6 +28,6 @@ def translate_en_de(model: str = "transformer") -> TextExperiment:
         config = RecurrentConfig(_VOCABULARY, dim=512, depth=2, score=model.removeprefix(_GRU), dropout=0.3)
     settings = TrainConfig(
         steps=8000, batch=6144, lr=3e-3, optimiser="adamw" if recurrent else "muon", weight_decay=0.02, ema=0.998,
-        evaluate_every=1000, keep="last", compile="graph" if recurrent else "auto",
+        evaluate_every=1000, keep="last", compile="graph",
     )  # fmt: skip
     return TextExperiment(en_de(), config, settings, ("English", "German"), _VOCABULARY)
