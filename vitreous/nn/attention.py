@@ -203,12 +203,13 @@ def share(scores: Tensor, v: Tensor, dropout: float) -> tuple[Tensor, Tensor]:
 
     With the latter, parts that are computed apart are put together: by a softmax of it over the parts.
     """
-    top = scores.detach().amax(-1, keepdim=True).float()
+    place = scores.argmax(-1, keepdim=True)
+    top = scores.gather(-1, place)
     nothing = top.isneginf()  # of this part of the keys, which then counts for nothing
-    weights = (scores - top.masked_fill(nothing, 0.0)).exp()
-    divisor = weights.sum(-1, keepdim=True).clamp(min=torch.finfo(weights.dtype).tiny)
-    total = (divisor.log() + top).masked_fill(nothing, float("-inf")).squeeze(-1)
-    return (F.dropout(weights, dropout).to(v.dtype) @ v / divisor).to(v.dtype), total
+    weights = scores.masked_fill(nothing, 0.0).softmax(-1)
+    total = top.masked_fill(nothing, 0.0) - weights.gather(-1, place).log()
+    mixed = F.dropout(weights, dropout).to(v.dtype) @ v
+    return mixed, total.masked_fill(nothing, float("-inf")).squeeze(-1)
 
 
 def reduced(weights: Callable[[slice], Tensor], batch: int, size: int, reduce: Reduce) -> Tensor:
