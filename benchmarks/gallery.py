@@ -112,19 +112,19 @@ TABLE = {
 
 
 def one(name: str, system: str, model: str, seed: int, steps: int | None, folder: Path, device: str) -> Numbers:
-    """Train one model, draw the first of each, and give its numbers."""
+    """Train one model and give its numbers; of each first seed, draw it and time the simulator too."""
     row = TABLE[name]
     made = RECIPES[name](model=model, **({} if system == _ALONE else {"system": system}))
     short = {} if steps is None else {"steps": steps, "evaluate_every": steps}
     made = replace(made, train=replace(made.train, seed=seed, **short))
     result = train(made, folder, resume=True, device=device, bar=False)
-    if seed == 0:
-        ENTRIES[name].draw(folder)
     found = {metric: result["test"][metric] for metric in row.metrics if metric in result["test"]}
     found |= {} if row.further is None else row.further(made.source, system, folder)
     found |= {"parameters": result["parameters"], "seconds": result["seconds"]}
     found["trained/s"] = _trained(folder, made.train.batch)
-    found["simulated/s"] = _simulated(row, made.source, system, device)
+    if seed == 0:
+        ENTRIES[name].draw(folder)
+        found["simulated/s"] = _simulated(row, made.source, system, device)
     return found
 
 
@@ -179,7 +179,9 @@ def show(known: Mapping[str, Numbers], name: str) -> None:
             cells = [_spread([found[key] for found in seeds if key in found]) for key in (*row.metrics, *extra)]
             cells[len(row.metrics) : len(row.metrics)] = reference
             whole = [f"{median(found[key] for found in seeds):,.0f}" for key in ("parameters", "seconds")]
-            rates = [f"{median(found[key] for found in seeds):,.0f}" for key in ("trained/s", "simulated/s")]
+            rates = [
+                f"{median(found[key] for found in seeds if key in found):,.0f}" for key in ("trained/s", "simulated/s")
+            ]
             table.add_row(system, model, *cells, str(len(seeds)), *whole, *rates)
     Console(width=180).print(table)
 

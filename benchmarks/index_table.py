@@ -33,6 +33,7 @@ from rich.progress import track
 from rich.table import Table
 
 from vitreous.data.builtin import data_folder
+from vitreous.errors import check_choice
 from vitreous.insight.behaviour import confidence_error
 from vitreous.powder.cell import of_metric
 from vitreous.powder.files import Pattern, read_pattern
@@ -250,6 +251,8 @@ def main(out: Path, rows: tuple[str, ...] = ROWS, count: int = 1000, jobs: int =
         count: random crystals; of minerals, a tenth for each system.
         jobs: processes, of one thread each if there are several.
     """
+    for row in rows:
+        check_choice("rows", row, ROWS)
     out.mkdir(parents=True, exist_ok=True)
     path = out / "index.jsonl"
     known = [json.loads(line) for line in path.read_text().splitlines()] if path.is_file() else []

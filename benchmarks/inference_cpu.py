@@ -1,7 +1,7 @@
 """Prediction on a CPU: a run in timm, here, as ONNX and as int8, with the accuracy of each, alternating in one process.
 
     python -m benchmarks.inference_cpu runs/mnist --data mnist
-    python -m benchmarks.inference_cpu runs/mnist --data mnist --compile --threads 2
+    python -m benchmarks.inference_cpu runs/mnist --data mnist --compile --rounds 25
 
 All contenders have the run's weights and take raw samples. In each round every one of them takes one timed step, in an
 order drawn anew. The table gives median times and the median over rounds of (reference's time / its own): above 1 it is
@@ -23,14 +23,16 @@ from rich.table import Table
 from torch import Tensor, nn
 from tyro.conf import Positional
 
-from benchmarks.model_speed import build, race
 from tests.peers.path import add_peers
+from vitreous.bench.peers import build
+from vitreous.bench.race import race, ratio
 from vitreous.commands import labelled, rows_of
 from vitreous.export.int8 import CALIBRATION, to_int8
 from vitreous.export.onnx_file import to_onnx
 from vitreous.export.session import open_onnx
 from vitreous.nn import ViTConfig
 from vitreous.train.answers import evenly, outputs
+from vitreous.train.folder import read_experiment
 from vitreous.train.predictor import Predictor, load
 from vitreous.zoo.layouts import to_timm
 
@@ -69,9 +71,10 @@ def timm_model(predictor: Predictor) -> nn.Module | None:
     try:
         add_peers()
         found = build("timm", c)
-        found.load_state_dict(to_timm(model))  # type: ignore[arg-type]
-    except (ImportError, ValueError, RuntimeError):
+        weights = to_timm(model)  # type: ignore[arg-type]
+    except (ImportError, ValueError):
         return None
+    found.get_submodule("model").load_state_dict(weights)
     return found.eval()
 
 
@@ -96,7 +99,7 @@ def main(
         compile: also with torch.compile.
     """
     torch.set_num_threads(threads)
-    predictor, source = load(run), labelled(data, target)
+    predictor, source = load(run), labelled(data, target, read_experiment(run))
     train, test = (rows_of(run, predictor, source, part) for part in ("train", "test"))
     samples = predictor.on_axis(source)
     x, shown = predictor.check(samples[test]), samples[train[evenly(len(train), CALIBRATION)]]
@@ -118,13 +121,12 @@ def main(
     times = {}
     for batch in batches:
         steps = {name: (lambda r=rival, b=batch: r.step(x[:b])) for name, rival in rivals.items()}
-        times[batch] = race(steps, rounds, _REPEATS.get(batch, 1), "cpu")
+        times[batch] = race(steps, "cpu", (rounds, rounds), repeats=_REPEATS.get(batch, 1))
     for name, rival in rivals.items():
         cells = []
         for batch in batches:
             ours = times[batch][name]
-            ratio = statistics.median(t / o for t, o in zip(times[batch][first], ours, strict=True))
-            cells.append(f"{statistics.median(ours) * 1e3:.2f} ms ({ratio:.2f} ×)")
+            cells.append(f"{statistics.median(ours) * 1e3:.2f} ms ({ratio(times[batch][first], ours):.2f} ×)")
         table.add_row(name, *cells, f"{predictor.task.metrics(rival.outputs(x), truth)[score]:.4f}")
     Console(width=120).print(table)
 

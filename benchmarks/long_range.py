@@ -25,13 +25,14 @@ import vitreous as vt
 from vitreous.nn.config import ATTENTIONS
 from vitreous.train.optim import optimisers, rate
 
-SHARE = 30  # patterns are so many times as long as a mark
 
+def marked(count: int, points: int, share: int, device: torch.device) -> tuple[Tensor, Tensor]:
+    """Patterns `(count, 1, points)`, and how far apart their marks are `(count,)`, with mean 0 and scatter 1.
 
-def marked(count: int, points: int, device: torch.device) -> tuple[Tensor, Tensor]:
-    """Patterns `(count, 1, points)`, and how far apart their marks are `(count,)`, with mean 0 and scatter 1."""
+    They are `share` times as long as a mark.
+    """
     x = torch.randn(count, points, device=device) * 0.3
-    mark = points // SHARE
+    mark = points // share
     least, most = points // 4, points - mark
     apart = least + (torch.rand(count, device=device) * (most - least)).long()
     first = (torch.rand(count, device=device) * (most - apart)).long()
@@ -42,14 +43,18 @@ def marked(count: int, points: int, device: torch.device) -> tuple[Tensor, Tenso
     return x.unsqueeze(1), (apart - (least + most) / 2) / ((most - least) / 12**0.5)
 
 
-def trained(kind: str, points: int, steps: int, batch: int, device: torch.device) -> tuple[float, float, float]:
+def trained(
+    kind: str, points: int, steps: int, batch: int, share: int, position: str, device: torch.device
+) -> tuple[float, float, float]:
     """Error on 4,096 new patterns, seconds of training, and GiB of memory on a GPU."""
     torch.manual_seed(0)
     extra = {"window": {"window": (min(64, points // 40),)}, "latent": {"latents": 64}, "lsh": {"hashes": 4}}.get(
         kind, {}
     )
     model = vt.ViT(
-        vt.ViTConfig(input=(1, points), patch=(10,), out=1, dim=128, depth=4, heads=4, attention=kind, **extra)
+        vt.ViTConfig(
+            input=(1, points), patch=(10,), out=1, dim=128, depth=4, heads=4, attention=kind, position=position, **extra
+        )
     ).to(device)
     run = torch.compile(model) if device.type == "cuda" and kind != "lsh" else model  # which takes minutes
     made = optimisers(model, "muon", 1e-3, 0.05)
@@ -60,7 +65,7 @@ def trained(kind: str, points: int, steps: int, batch: int, device: torch.device
         for optimiser in made:
             for group in optimiser.param_groups:
                 group["lr"] = 1e-3 * rate(step, steps, 0.1)
-        x, y = marked(batch, points, device)
+        x, y = marked(batch, points, share, device)
         with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
             loss = F.smooth_l1_loss(run(x).float().squeeze(1), y)
         loss.backward()
@@ -73,7 +78,7 @@ def trained(kind: str, points: int, steps: int, batch: int, device: torch.device
     wrong = 0.0
     with torch.no_grad():
         for _ in range(4096 // 64):
-            x, y = marked(64, points, device)
+            x, y = marked(64, points, share, device)
             wrong += float((model(x).squeeze(1) - y).square().sum())
     memory = torch.cuda.max_memory_allocated() / 2**30 if device.type == "cuda" else 0.0
     return (wrong / 4096) ** 0.5, taken, memory
@@ -84,6 +89,8 @@ def main(
     steps: int = 2000,
     batch: int = 32,
     kinds: tuple[Literal[ATTENTIONS], ...] = ATTENTIONS[:-1],  # type: ignore[valid-type]
+    share: int = 30,
+    position: Literal["learned", "sinusoidal"] = "learned",
     device: str = "cpu",
 ) -> None:
     """Train one model for each kind of attention and print the table.
@@ -93,13 +100,15 @@ def main(
         steps: of training.
         batch: patterns of a step.
         kinds: of attention.
+        share: patterns are so many times as long as a mark.
+        position: how tokens are told where they are.
         device: cpu or cuda.
     """
     table = Table(title=f"how far apart are two marks in {points:,} points? {steps} steps of {batch}")
     for heading in ("attention", "error", "training", "memory"):
         table.add_column(heading, justify="left" if heading == "attention" else "right")
     for kind in kinds:
-        error, taken, memory = trained(kind, points, steps, batch, torch.device(device))
+        error, taken, memory = trained(kind, points, steps, batch, share, position, torch.device(device))
         row = [kind, f"{error:.3f}", f"{taken:.0f} s", f"{memory:.1f} GiB" if memory else ""]
         print(" | ".join(row), flush=True)
         table.add_row(*row)

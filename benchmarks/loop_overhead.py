@@ -55,7 +55,7 @@ def ours(model: nn.Module, source: Source, batch: int, steps: int, folder: Path)
     bar = Bar("overhead", steps, batch)
     watchers = [Log(folder / "metrics.jsonl"), bar]
     loop = Loop(model, task.loss, stream, lambda x, y: (x, y), None, task.better, config, accelerator, folder, watchers)
-    loop.run.train()
+    loop.model.train()
     with bar:
         start = time.perf_counter()
         for step in range(steps):

@@ -1,7 +1,7 @@
 """Training on a GPU: our step beside a compiled loop as one writes it, alternating in one run.
 
-    python -m benchmarks.train_speed images      # ViT-B/16 and ViT-S/16 beside timm, bfloat16
-    python -m benchmarks.train_speed spectra     # the spectrum model of S0 with its simulator, beside a plain loop
+    python -m benchmarks.train_speed --what images   # ViT-B/16 and ViT-S/16 beside timm, bfloat16
+    python -m benchmarks.train_speed --what spectra  # the spectrum model of S0 with its simulator, beside a plain loop
 
 The rival in both is a compiled model under autocast with torch's fused AdamW. Both start from the same weights and see
 the same data; their losses are printed side by side. Times are medians over rounds of (rival's time / ours).

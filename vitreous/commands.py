@@ -257,7 +257,7 @@ def report(
 def _on_data(told: Run, run: Path, data: str, targets: Sequence[str], part: str, against: Sequence[str]) -> Run:
     """What a run tells, but of its answers to the named data."""
     predictor, task = told.predictor, told.predictor.task
-    source = _labelled(data, targets, told.experiment)
+    source = labelled(data, targets, told.experiment)
     if against and not Path(data).is_file():
         raise InputError(f"against: is a column of a file of spectra; {data} has none")
     columns = read_columns(data, against) if against else {}
@@ -278,7 +278,7 @@ def _on_data(told: Run, run: Path, data: str, targets: Sequence[str], part: str,
     )
 
 
-def _labelled(data: str, targets: Sequence[str], made: Mapping[str, Any]) -> Source:
+def labelled(data: str, targets: Sequence[str], made: Mapping[str, Any]) -> Source:
     """A recipe's data, of the crystal system that the run was made for, or data of one's own."""
     if data not in RECIPES:
         return read(data, targets)
@@ -315,7 +315,7 @@ def export(run: Path, out: Path, form: str, int8: bool, data: str | None, target
 def _of_run(run: Path, data: str | None, targets: Sequence[str]) -> Source:
     """The named data, or those that a run says it was trained on."""
     if data is not None:
-        return _labelled(data, targets, read_experiment(run))
+        return labelled(data, targets, read_experiment(run))
     what, options = _command(read_experiment(run))
     if what is None:
         raise InputError(f"int8: {run} does not say what it was trained on; name labelled data with --data")

@@ -113,13 +113,15 @@ def test_a_full_temporary_folder_is_told_in_one_line(
     assert "cannot be written (No space left on device)" in told
 
 
+@pytest.mark.parametrize("flags", [(), ("--int8",)])
 @pytest.mark.parametrize("package", ["onnx", "onnxruntime", "onnxscript"])
-def test_without_the_extra_one_line_says_how_to_get_it(
-    package: str, regression: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_the_extra_one_line_says_how_to_get_it_or_what_to_do_instead(
+    package: str, flags: tuple[str, ...], regression: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
     monkeypatch.setitem(sys.modules, package, None)
-    told = fails(capsys, "export", str(regression / "run"), "--out", str(tmp_path / "model.onnx"))
-    assert f"needs {package}, which is not installed: pip install 'vitreous[export]'" in told
+    told = fails(capsys, "export", str(regression / "run"), "--out", str(tmp_path / "model.onnx"), *flags)
+    assert f"needs {package}, which is not installed: pip install 'vitreous[export]'; or export with --format" in told
     assert not list(tmp_path.iterdir())
 
 

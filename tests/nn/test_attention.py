@@ -104,10 +104,11 @@ def test_a_query_that_may_attend_to_nothing_has_a_gradient() -> None:
         assert x.grad.isfinite().all()
 
 
+@pytest.mark.parametrize("size", [0.1, 3.0, 30.0])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
-def test_parts_of_the_keys_make_up_the_whole(dtype: torch.dtype) -> None:
+def test_parts_of_the_keys_make_up_the_whole(dtype: torch.dtype, size: float) -> None:
     """Also where a query sees nothing of a part, or of any; and so do their gradients."""
-    scores, v = 30 * torch.randn(2, 3, 8), torch.randn(2, 8, 4)
+    scores, v = size * torch.randn(2, 3, 8), torch.randn(2, 8, 4)
     scores[0, 1, :5], scores[1, 2] = float("-inf"), float("-inf")
     found = []
     for cuts in ([8], [5, 3], [1, 4, 2, 1]):

@@ -72,7 +72,12 @@ def test_the_fast_path_is_the_recorded_one(kind: str, grid: str, choices: dict[s
     given = mask if masked else None
     fast = made(x, mask=given)
     with vt.record(made) as seen:
-        torch.testing.assert_close(made(x, mask=given), fast, atol=1e-5, rtol=1e-4)
+        slow = made(x, mask=given)
+    torch.testing.assert_close(slow, fast, atol=1e-5, rtol=1e-4)
+    parameters = list(made.parameters())
+    slopes = [torch.autograd.grad(out.square().sum(), parameters) for out in (slow, fast)]
+    for one, other in zip(*slopes, strict=True):
+        assert (one - other).norm() <= 1e-4 * one.norm() + 1e-6
     weights = seen.attention[1]
     torch.testing.assert_close(weights.sum(-1), torch.ones_like(weights[..., 0]))
     with vt.record(made, reduce=lambda w: w.mean(1)) as means:
@@ -209,6 +214,32 @@ def test_sets_have_them_too(kind: str) -> None:
     order = torch.randperm(180)
     if kind == "latent":
         torch.testing.assert_close(made(x[..., order], mask=mask[:, order]), made(x, mask=mask), atol=1e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize("count", [40, 70, 150, 300])
+@pytest.mark.parametrize("kind", ["lsh", "latent"])
+def test_what_is_absent_changes_nothing(kind: str, count: int) -> None:
+    """Neither before nor after what is there, nor among it."""
+    torch.manual_seed(count)
+    made = ViT(vt.ViTConfig(input=(4, 400), tokens="set", position="none", dim=32, heads=4, depth=2, attention=kind))
+    for parameter in made.blocks.parameters():
+        torch.nn.init.normal_(parameter, std=0.3)
+    x = torch.randn(2, 4, count)
+    alone = made(x)
+    for places in (torch.arange(count), torch.arange(400 - count, 400), torch.randperm(400)[:count].sort().values):
+        padded, mask = torch.randn(2, 4, 400), torch.zeros(2, 400, dtype=torch.bool)
+        padded[..., places], mask[:, places] = x, True
+        torch.testing.assert_close(made(padded, mask=mask), alone, atol=1e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
+@pytest.mark.parametrize("kind", KINDS)
+def test_other_kinds_of_numbers_and_no_elements_at_all(kind: str, dtype: torch.dtype) -> None:
+    made = model(kind).to(dtype)
+    assert made(torch.randn(2, 1, 300, dtype=dtype)).dtype == dtype
+    if kind in ("lsh", "latent"):
+        some = vt.ViTConfig(input=(4, 200), tokens="set", position="none", dim=32, heads=4, depth=1, attention=kind)
+        assert ViT(some).to(dtype)(torch.randn(2, 4, 0, dtype=dtype)).isfinite().all()
 
 
 @pytest.mark.parametrize(

@@ -12,11 +12,14 @@ _PACKAGES = {
 }  # where the package is not called as its module
 
 
-def load_extra(module: str, extra: str = "files") -> Any:
-    """The module, or one line that says how to install it."""
+def load_extra(module: str, extra: str = "files", instead: str = "") -> Any:
+    """The module, or one line that says how to install it, or what to do `instead`."""
     try:
         return import_module(module)
     except ImportError:
         name = module.partition(".")[0]
         package = _PACKAGES.get(name, name)
-        raise InputError(f"this needs {package}, which is not installed: pip install 'vitreous[{extra}]'") from None
+        other = f"; {instead}" if instead else ""
+        raise InputError(
+            f"this needs {package}, which is not installed: pip install 'vitreous[{extra}]'{other}"
+        ) from None

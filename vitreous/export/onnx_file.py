@@ -25,7 +25,7 @@ _SCOPES = "pkg.torch.onnx.name_scopes"
 def to_onnx(predictor: Predictor) -> bytes:
     """The model in float32, ready to be written or to be made int8."""
     for package in ("onnx", "onnxscript", "onnxruntime"):
-        load_extra(package, "export")
+        load_extra(package, "export", "or export with --format torch, in float32")
     size = sum(p.numel() * 4 for p in predictor.model.parameters())
     if size > _MOST:
         raise InputError(f"export: the weights take {size / 1e9:.1f} GB, but one ONNX file holds 2; use --format torch")

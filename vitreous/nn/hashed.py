@@ -39,6 +39,8 @@ class Hashed(Sparse):
 
     def _tokens(self, scored: Dot, v: Tensor, mask: Tensor | None, bias: Displaced | None, dropout: float) -> Tensor:
         p = self.prefix
+        if not scored.q.shape[2]:
+            return scored.q
         rounds = self._rounds(scored, mask)
         again = torch.is_grad_enabled() and scored.q[..., 0].numel() * 2 * _CHUNK > _LARGE
         parts, q = [], scored.q * scored.scale
@@ -81,7 +83,7 @@ class Hashed(Sparse):
         with torch.no_grad():
             k = scored.k[:, :, self.prefix :]
             absent = None if mask is None else ~mask[:, :, 0, self.prefix :]
-            return [_meet(self._hash(scored.q, f), self._hash(k, f), absent, self.ways**2) for f in self.frames]
+            return [_meet(self._hash(scored.q, f), self._hash(k, f), absent) for f in self.frames.float()]
 
     def _hash(self, x: Tensor, frame: Tensor) -> Tensor:
         """`(B, heads, N, d) -> (B, heads, N)`: the nearest of the axes of two frames."""
@@ -98,7 +100,7 @@ class _Round(NamedTuple):
     """One round of hashing: chunks of queries and the keys that each sees."""
 
     queries: Tensor
-    """`(B, heads, chunks, n)`: the tokens of each chunk; the last one is repeated at the end."""
+    """`(B, heads, chunks, n)`: the tokens of each chunk, absent ones at the end; the last one is repeated."""
     keys: Tensor
     """`(B, heads, chunks, m)`."""
     start: Tensor
@@ -112,11 +114,19 @@ class _Round(NamedTuple):
         return (place >= start) & (place < start + self.keys.shape[-1])
 
 
-def _meet(queries: Tensor, keys: Tensor, absent: Tensor | None, last: int) -> _Round:
-    """Chunks of queries sorted by hash, each with the keys about the same hashes."""
+def _meet(queries: Tensor, keys: Tensor, absent: Tensor | None) -> _Round:
+    """Chunks of queries sorted by hash, each with the keys about the same hashes.
+
+    Absent tokens change nothing for the others: they come last, with the largest hash of a query that is there.
+    """
     count = queries.shape[2]
+    width = min(2 * _CHUNK, count)
+    last: int | Tensor = count - width
     if absent is not None:
-        keys = keys.masked_fill(absent, last)  # to the end, out of the way
+        largest = queries.masked_fill(absent, 0).amax(2, keepdim=True)
+        queries = torch.where(absent, 2 * largest + 1, 2 * queries)
+        keys = torch.where(absent, torch.iinfo(keys.dtype).max, 2 * keys)
+        last = (~absent).sum(2, keepdim=True) - width
     chunks = -(-count // _CHUNK)
     hashes, order = queries.sort(dim=2, stable=True)
     known, sorted_keys = keys.sort(dim=2, stable=True)
@@ -125,8 +135,7 @@ def _meet(queries: Tensor, keys: Tensor, absent: Tensor | None, last: int) -> _R
     hashes = torch.cat([hashes, hashes[:, :, -1:].expand(-1, -1, fill)], dim=2).unflatten(2, (chunks, _CHUNK))
     low = torch.searchsorted(known, hashes[..., 0].contiguous())
     high = torch.searchsorted(known, hashes[..., -1].contiguous(), right=True)
-    width = min(2 * _CHUNK, count)
-    start = ((low + high) // 2 - width // 2).clamp(0, count - width)  # (B, heads, chunks)
+    start = ((low + high) // 2 - width // 2).clamp(max=last).clamp(min=0)  # (B, heads, chunks)
     seen = _pick(sorted_keys, start.unsqueeze(-1) + torch.arange(width, device=start.device))
     of_query = _untangle(start.unsqueeze(-1).expand_as(order).flatten(2, 3), order, count)
     rank = torch.arange(count, device=start.device, dtype=torch.int32).expand_as(sorted_keys)
@@ -148,7 +157,7 @@ def _pick(x: Tensor, index: Tensor) -> Tensor:
 
 
 def _untangle(x: Tensor, index: Tensor, count: int) -> Tensor:
-    """Rows in the order of `index` `(B, heads, chunks, n)` back to the order of the tokens."""
-    flat = index.flatten(2)
+    """Rows in the order of `index` `(B, heads, chunks, n)` back to that of the tokens; the repeated one is left out."""
+    flat, x = index.flatten(2)[:, :, :count], x[:, :, :count]
     flat = flat if x.dim() == 3 else flat.unsqueeze(-1).expand_as(x)
-    return x.new_zeros(*x.shape[:2], count, *x.shape[3:]).scatter(2, flat, x)  # what is repeated is the same
+    return torch.empty_like(x).scatter(2, flat, x)

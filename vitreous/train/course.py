@@ -42,7 +42,7 @@ class Course:
     better: tuple[str, str]
     stream: Stream
     prepare: Callable[[Tensor, Tensor], Batch]
-    evaluate: Callable[[nn.Module], dict[str, float]] | None
+    evaluate: Callable[[Callable[[Tensor], Tensor]], dict[str, float]] | None
     config: TrainConfig
     describe: Callable[[], None]
     finish: Callable[[], dict[str, Any]]

@@ -24,7 +24,7 @@ from vitreous.nn.record import unwrap
 from vitreous.train import state
 from vitreous.train.config import TrainConfig
 from vitreous.train.optim import optimisers, rate
-from vitreous.train.step import Average, Step
+from vitreous.train.step import Average, Mixed, Step
 from vitreous.train.stream import Batch, Stream, seed_of
 
 
@@ -57,7 +57,7 @@ class Loop:
         loss: Callable[[Tensor, Tensor], Tensor],
         stream: Stream,
         prepare: Callable[[Tensor, Tensor], Batch],
-        evaluate: Callable[[nn.Module], dict[str, float]] | None,
+        evaluate: Callable[[Callable[[Tensor], Tensor]], dict[str, float]] | None,
         better: tuple[str, str],
         config: TrainConfig,
         accelerator: Accelerator,
@@ -72,10 +72,11 @@ class Loop:
         made = optimisers(model, config.optimiser, config.lr, config.weight_decay, config.layer_decay)
         self.model = accelerator.prepare_model(model, device_placement=not sharded, evaluation_mode=sharded)
         self.optimisers = [accelerator.prepare_optimizer(optimiser) for optimiser in made]
-        compiled = config.compile == "on" or (config.compile == "auto" and accelerator.device.type == "cuda")
-        run: nn.Module = torch.compile(self.model) if compiled else self.model  # type: ignore[assignment]
+        wanted = config.compile == "on" or (config.compile == "auto" and accelerator.device.type == "cuda")
+        run = compiled(self.model, config.batch) if wanted else self.model
         self.average = self._floats(copy=True) if config.ema else None
         average = None if self.average is None else Average(list(self.average.values()), self._live)
+        self.mixed = Mixed(self.model, config.precision, accelerator.device)
         self.step = Step(self.model, run, loss, prepare, self.optimisers, average, config, accelerator)
         self.done, self.best, self.stale = 0, math.inf, 0
         self._total = torch.zeros((), device=accelerator.device)
@@ -166,7 +167,7 @@ class Loop:
         if self.evaluate is not None:
             with self.averaged():
                 self.model.eval()
-                numbers = self.evaluate(self.model)  # as it is: evaluating would be compiled apart
+                numbers = self.evaluate(self.mixed)  # as it is: evaluating would be compiled apart
                 name, sense = self.better
                 score = numbers[name] if sense == "min" else -numbers[name]
                 self.model.train()
@@ -215,6 +216,24 @@ class Loop:
 
     def _plain(self) -> list[torch.optim.Optimizer]:
         return [getattr(optimiser, "optimizer", optimiser) for optimiser in self.optimisers]
+
+
+_compiled = ""
+
+
+def compiled(model: nn.Module, batch: int) -> nn.Module:
+    """A model that is compiled at its first call, or runs what was compiled for the last one of its make.
+
+    What was compiled for others is forgotten: torch would make the next for batches of any size, which is slower, and
+    after eight of them none.
+    """
+    global _compiled
+    make = f"{model} {batch}"
+    if make != _compiled:
+        torch.compiler.reset()
+    _compiled = make
+    found: nn.Module = torch.compile(model)  # type: ignore[assignment]
+    return found
 
 
 def shard(model: nn.Module) -> None:

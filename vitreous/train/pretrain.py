@@ -157,7 +157,7 @@ def pretrain(
         return transform(scaled(x)), y
 
     @torch.random.fork_rng()
-    def evaluate(trained: nn.Module) -> dict[str, float]:
+    def evaluate(trained: Callable[[Tensor], Tensor]) -> dict[str, float]:
         torch.manual_seed(config.seed)  # the same tokens hidden, the same views, at every evaluation
         into = prepared(scaling, transform)
         return task.metrics(outputs(trained, source.x, parts.validation, into, accelerator, config.batch))
@@ -256,5 +256,5 @@ def _told(e: PretrainExperiment, samples: dict[str, int], accelerator: Accelerat
         "validation": e.validation,
         "test": e.test,
         "samples": samples,
-        "made_with": made_with(accelerator),
+        "made_with": made_with(e.train.precision, accelerator),
     }

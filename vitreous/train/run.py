@@ -8,6 +8,7 @@ import json
 import os
 import platform
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -96,14 +97,14 @@ def adjusted(found: Experiment, changes: dict[str, Any]) -> Experiment:
 
 
 def machine(precision: str = "auto", device: str = "auto") -> Accelerator:
-    """The device, the precision and the processes to train on."""
+    """The device and the processes to train on; refuses a precision that the device has not."""
     device = pick_device(device)
-    precision = pick_precision(precision, device)
+    pick_precision(precision, device)
     if device == "cuda":
         keep_compiled()
-    AcceleratorState._reset_state()  # another run of this process may have had another precision
+    AcceleratorState._reset_state()  # another run of this process may have had another device
     _rejoin(device == "cpu")
-    return Accelerator(cpu=device == "cpu", mixed_precision="no" if precision == "float32" else "bf16")
+    return Accelerator(cpu=device == "cpu", mixed_precision="no")  # `Mixed` sees to it
 
 
 def _rejoin(cpu: bool) -> None:
@@ -159,7 +160,7 @@ def train(
         x = scaled(x)
         return (x, y) if change is None else change(x, y)
 
-    def evaluate(trained: nn.Module) -> dict[str, float]:
+    def evaluate(trained: Callable[[Tensor], Tensor]) -> dict[str, float]:
         with spending(model) as spent:
             out = outputs(trained, e.source.x, parts.validation, scaling, accelerator, config.batch)
         return task.metrics(out, task.encode(_labels(e.source, parts.validation))) | spent
@@ -264,12 +265,12 @@ def _write_experiment(folder: Path, e: Experiment, parts: Split, accelerator: Ac
         "test": e.test,
         "from": "" if e.start is None else e.start.name,
         "samples": {part: len(getattr(parts, part)) for part in PARTS},
-        "made_with": made_with(accelerator),
+        "made_with": made_with(e.train.precision, accelerator),
     }
     write_atomically(folder / EXPERIMENT, (json.dumps(about, indent=1) + "\n").encode())
 
 
-def made_with(accelerator: Accelerator) -> dict[str, Any]:
+def made_with(precision: str, accelerator: Accelerator) -> dict[str, Any]:
     """Programs and machine of a run."""
     return {
         "vitreous": __version__,
@@ -277,5 +278,5 @@ def made_with(accelerator: Accelerator) -> dict[str, Any]:
         "python": platform.python_version(),
         "device": torch.cuda.get_device_name() if accelerator.device.type == "cuda" else "CPU",
         "processes": accelerator.num_processes,
-        "precision": accelerator.mixed_precision,
+        "precision": pick_precision(precision, accelerator.device.type),
     }

@@ -15,6 +15,7 @@ from accelerate import Accelerator
 from torch import Tensor, nn
 
 from vitreous.train.config import TrainConfig
+from vitreous.train.device import pick_precision
 from vitreous.train.optim import FACTOR
 from vitreous.train.stream import Batch
 
@@ -32,6 +33,22 @@ class Average(NamedTuple):
         ahead = torch._foreach_sub(self.live(), self.average)
         torch._foreach_mul_(ahead, share)
         torch._foreach_add_(self.average, ahead)
+
+
+class Mixed:
+    """A model whose products are in the precision of a training, and whose answers are in float32.
+
+    By a context about the call: accelerate's own, an object for each model, would have each compiled anew.
+    """
+
+    def __init__(self, model: nn.Module, precision: str, device: torch.device) -> None:
+        self.model, self.device = model, device.type
+        self.low = pick_precision(precision, device.type) != "float32"
+
+    def __call__(self, x: Tensor) -> Tensor:
+        with torch.autocast(self.device, torch.bfloat16, enabled=self.low):
+            out: Tensor = self.model(x)
+        return out.float()
 
 
 class Step:
@@ -57,7 +74,8 @@ class Step:
         config: TrainConfig,
         accelerator: Accelerator,
     ) -> None:
-        self.model, self.run, self.loss, self.prepare = model, run, loss, prepare
+        self.model, self.loss, self.prepare = model, loss, prepare
+        self.run = Mixed(run, config.precision, accelerator.device)
         self.optimisers, self.average, self.config, self.accelerator = optimisers, average, config, accelerator
         self._share = torch.zeros((), device=accelerator.device)
         alone = accelerator.device.type == "cuda" and accelerator.num_processes == 1

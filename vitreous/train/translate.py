@@ -6,14 +6,14 @@ source, reference and translation.
 
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import torch
 from accelerate import Accelerator
-from torch import Tensor, nn
+from torch import Tensor
 
 from vitreous.atomic import write_atomically
 from vitreous.data.extras import load_extra
@@ -101,7 +101,7 @@ def train_text(
     known = [pair for pair in coded["validation"] if _longest(pair) < e.model.length]
     check = in_order(known, config.batch, e.model.length)
 
-    def evaluate(trained: nn.Module) -> dict[str, float]:
+    def evaluate(trained: Callable[[Tensor], Tensor]) -> dict[str, float]:
         return _evaluated(trained, task, check, accelerator.device)
 
     def tell() -> None:
@@ -151,7 +151,9 @@ def _longest(pair: tuple[Sequence[int], Sequence[int]]) -> int:
 
 
 @torch.no_grad()
-def _evaluated(model: nn.Module, task: Translation, batches: Sequence[Batch], device: torch.device) -> dict[str, float]:
+def _evaluated(
+    model: Callable[[Tensor], Tensor], task: Translation, batches: Sequence[Batch], device: torch.device
+) -> dict[str, float]:
     """Loss, without smoothing, and share of the tokens that are the likeliest, given those before them."""
     total: dict[str, Tensor] = {}
     for x, y in batches:
@@ -187,7 +189,7 @@ def _told(e: TextExperiment, config: TrainConfig, fitting: int, accelerator: Acc
         "label_smoothing": e.label_smoothing,
         "subwords": e.subwords if isinstance(e.subwords, int) else len(e.subwords),
         "samples": {part: len(e.pairs.of(part)) for part in PARTS} | {"train": fitting},
-        "made_with": made_with(accelerator),
+        "made_with": made_with(config.precision, accelerator),
     }
 
 
