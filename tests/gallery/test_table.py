@@ -43,9 +43,8 @@ def test_a_table_is_trained_once_and_shown_again(
     assert [experiment.train.seed for experiment in made] == [0, 0, 0]  # the recipe's, which the benchmark replaces
     assert (tmp_path / "ising-temperature_skewed_vit_0" / "spins.png").is_file()
     assert not (tmp_path / "ising-temperature_skewed_vit_1" / "spins.png").is_file()
-    for found in known.values():
-        assert found["simulated/s"] > 0
-        assert found["seconds"] > 0
+    assert [found.get("simulated/s", 0) > 0 for found in known.values()] == [True, False, True]  # of first seeds
+    assert all(found["seconds"] > 0 for found in known.values())
     capsys.readouterr()
     gallery.main(tmp_path, only=("lensing",), **asked | {"systems": (), "seeds": 1})
     assert len(made) == 3
