@@ -5,8 +5,8 @@
     python -m benchmarks.detection --models --noise 4000 --signals 500           # the matched filters alone
 
 Thresholds are set on `--noise` segments without a signal, once for each rate of false alarms; the efficiency is the
-share of `--signals` chirps of each signal-to-noise ratio above them. Errors are binomial; that of the threshold comes
-to all detectors alike, since they hear the same noise.
+share of `--signals` chirps of each signal-to-noise ratio above them, and of chirps as they are simulated, of all ratios.
+Errors are binomial; that of the threshold comes to all detectors alike, since they hear the same noise.
 """
 
 import json
@@ -83,12 +83,15 @@ def main(
     detectors |= {f"matched filter, bank of {templates}": bank.loudest, BEST: bank.log_likelihood_ratio}
     clocks = {name: Timed(detector, place) for name, detector in detectors.items()}
     torch.manual_seed(seed + 1)
-    rows = compared(clocks, signal, SNR, noise, signals, false_alarms, place)
-    rows[KNOWN] = {rate: known(torch.tensor(SNR), rate).tolist() for rate in false_alarms}
+    rows = compared(clocks, signal, (*SNR, None), noise, signals, false_alarms, place)
+    all_sizes = torch.linspace(*signal.snr, 1000)
+    rows[KNOWN] = {
+        rate: [*known(torch.tensor(SNR), rate).tolist(), known(all_sizes, rate).mean().item()] for rate in false_alarms
+    }
     for rate in false_alarms:
-        show({name: found[rate] for name, found in rows.items()}, rate, signals, clocks)
+        show({name: found[rate] for name, found in rows.items()}, rate, signals, clocks, signal)
     if out is not None:
-        about = {"snr": SNR, "noise": noise, "signals": signals, "efficiency": rows}
+        about = {"snr": [*SNR, signal.snr], "noise": noise, "signals": signals, "efficiency": rows}
         write_atomically(out, (json.dumps(about, indent=1) + "\n").encode())
 
 
@@ -110,10 +113,11 @@ class Timed:
         return time.perf_counter()
 
 
-def show(rows: dict[str, list[float]], rate: float, signals: int, clocks: dict[str, Timed]) -> None:
+def show(rows: dict[str, list[float]], rate: float, signals: int, clocks: dict[str, Timed], chirps: Chirps) -> None:
     """Efficiencies in %, a column for each signal-to-noise ratio, and the largest distance from the optimum."""
     table = Table(title=f"Chirps found, in %, at {100 * rate:g} % false alarms per segment")
-    for heading in ("detector", *(f"ρ = {snr:g}" for snr in SNR), "furthest below the optimum", "μs a segment"):
+    sizes = (*(f"ρ = {snr:g}" for snr in SNR), "ρ = {:g} to {:g}".format(*chirps.snr))
+    for heading in ("detector", *sizes, "furthest below the optimum", "μs a segment"):
         table.add_column(heading, justify="left" if heading == "detector" else "right")
     best = np.array(rows[BEST])
     for name, found in rows.items():

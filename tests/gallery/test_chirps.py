@@ -36,7 +36,7 @@ def test_the_benchmark_tells_how_far_a_run_is_from_the_optimum(
     assert "at 5 % false alarms" in capsys.readouterr().out
     found = json.loads((tmp_path / "table.json").read_text())["efficiency"]
     assert list(found) == ["mine", "matched filter, bank of 8", detection.BEST, detection.KNOWN]
-    assert all(len(shares["0.05"]) == len(chirps.SNR) for shares in found.values())
+    assert all(len(shares["0.05"]) == len(chirps.SNR) + 1 for shares in found.values())
 
 
 def test_detectors_are_compared_on_the_same_segments() -> None:
@@ -44,7 +44,7 @@ def test_detectors_are_compared_on_the_same_segments() -> None:
     bank = Bank(short, 8)
     torch.manual_seed(0)
     detectors = {"one": bank.loudest, "same": lambda segments: 2 * bank.loudest(segments) + 1}
-    found = compared(detectors, short, (3.0, 12.0), 400, 50, (0.01, 0.1))
+    found = compared(detectors, short, (3.0, 12.0, None), 400, 50, (0.01, 0.1))
     assert found["one"] == found["same"]
     assert found["one"][0.01][0] <= found["one"][0.1][0]
     assert found["one"][0.01][1] == 1

@@ -123,7 +123,7 @@ Detector = Callable[[Tensor], Tensor]
 def compared(
     detectors: Mapping[str, Detector],
     chirps: Chirps,
-    snr: Sequence[float],
+    snr: Sequence[float | None],
     noise: int,
     signals_each: int,
     false_alarms: Sequence[float],
@@ -134,21 +134,22 @@ def compared(
     Args:
         detectors: by their names.
         chirps: which signals there are.
-        snr: signal-to-noise ratios.
+        snr: signal-to-noise ratios; None for those that the chirps have.
         noise: segments without a signal, which set the thresholds.
         signals_each: segments with a signal, for each ratio.
         false_alarms: shares of the noise that may be taken for a signal.
         device: on which segments are made.
     """
 
-    def statistics(count: int, strength: float) -> dict[str, Tensor]:
+    def statistics(count: int, strength: float | None) -> dict[str, Tensor]:
         found: dict[str, list[Tensor]] = {name: [] for name in detectors}
         for start in range(0, count, _SEGMENTS):
             part = min(_SEGMENTS, count - start)
             segments = torch.randn(part, chirps.points, device=device)
-            if strength:
+            if strength != 0:
                 events = random_events(chirps, part, device)
-                segments += signals(chirps, events._replace(snr=torch.full_like(events.snr, strength)))
+                own = events.snr if strength is None else torch.full_like(events.snr, strength)
+                segments += signals(chirps, events._replace(snr=own))
             for name, detector in detectors.items():
                 found[name].append(detector(segments).cpu())
         return {name: torch.cat(parts) for name, parts in found.items()}
