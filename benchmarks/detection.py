@@ -5,7 +5,7 @@
     python -m benchmarks.detection --models --noise 4000 --signals 500           # the matched filters alone
 
 Thresholds are set on `--noise` segments without a signal, once for each rate of false alarms; the efficiency is the
-share of `--signals` chirps of each signal-to-noise ratio above them, and of chirps as they are simulated, of all ratios.
+share of `--signals` chirps of each signal-to-noise ratio above them, and of chirps as simulated, of all ratios.
 Errors are binomial; that of the threshold comes to all detectors alike, since they hear the same noise.
 """
 

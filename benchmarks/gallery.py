@@ -4,7 +4,7 @@
     python -m benchmarks.gallery --only ising --systems periodic --models vit --seeds 1 --steps 20 --device cpu
 
 Every training is kept in `OUT/table.json` when it ends, so that the same command goes on where it was stopped. The
-figures of each first seed are drawn in its run folder.
+figures of each first seed are drawn in its run folder, unless `--no-draw`.
 """
 
 import json
@@ -111,7 +111,9 @@ TABLE = {
 }
 
 
-def one(name: str, system: str, model: str, seed: int, steps: int | None, folder: Path, device: str) -> Numbers:
+def one(
+    name: str, system: str, model: str, seed: int, steps: int | None, folder: Path, device: str, draw: bool
+) -> Numbers:
     """Train one model and give its numbers; of each first seed, draw it and time the simulator too."""
     row = TABLE[name]
     made = RECIPES[name](model=model, **({} if system == _ALONE else {"system": system}))
@@ -123,7 +125,8 @@ def one(name: str, system: str, model: str, seed: int, steps: int | None, folder
     found |= {"parameters": result["parameters"], "seconds": result["seconds"]}
     found["trained/s"] = _trained(folder, made.train.batch)
     if seed == 0:
-        ENTRIES[name].draw(folder)
+        if draw:
+            ENTRIES[name].draw(folder)
         found["simulated/s"] = _simulated(row, made.source, system, device)
     return found
 
@@ -200,6 +203,7 @@ def main(
     systems: tuple[str, ...] = (),
     seeds: int = 5,
     steps: int | None = None,
+    draw: bool = True,
     device: str = "auto",
 ) -> None:
     """Train what is missing and print the tables.
@@ -211,6 +215,7 @@ def main(
         systems: of the entries; all if none is named.
         seeds: of weights and batches, counted from 0.
         steps: optimiser steps instead of the recipe's, for a trial.
+        draw: the figures of each first seed.
         device: cpu or cuda.
     """
     path = out / "table.json"
@@ -225,7 +230,8 @@ def main(
                     words = f"{name}/{system}/{model}/{seed}"
                     if words in known:
                         continue
-                    known[words] = one(name, system, model, seed, steps, out / words.replace("/", "_"), device)
+                    folder = out / words.replace("/", "_")
+                    known[words] = one(name, system, model, seed, steps, folder, device, draw)
                     write_atomically(path, (json.dumps(known, indent=1) + "\n").encode())
                     told = "  ".join(
                         f"{key} {known[words][key]:.4f}" for key in TABLE[name].metrics if key in known[words]
