@@ -14,7 +14,7 @@ import pytest
 import torch
 
 import vitreous as vt
-from tests.test_cli import fails
+from tests.users import fails
 from vitreous.bench import ceiling, measure, memory, peers
 from vitreous.bench.alone import DiedError, alone
 from vitreous.bench.memory import Peak

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import vitreous as vt
-from tests.test_cli import fails
+from tests.users import fails
 from vitreous.cli import main
 from vitreous.errors import InputError
 from vitreous.export.graph import program

@@ -10,7 +10,7 @@ import onnx
 import pytest
 
 from tests.insight.predictors import QUANTITIES
-from tests.test_cli import fails
+from tests.users import fails
 from vitreous.cli import main
 from vitreous.data import Axis, digits
 from vitreous.data.scale import Scaling

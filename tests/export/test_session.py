@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 
 import vitreous as vt
-from tests.test_cli import fails
+from tests.users import fails
 from vitreous.cli import main
 from vitreous.data import digits
 from vitreous.errors import InputError

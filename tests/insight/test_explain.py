@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from tests.insight.predictors import KINDS, VITS, predictor, sample
-from tests.mistakes import fails
 from tests.spectra import spectra_file
+from tests.users import fails
 from vitreous.cli import main
 from vitreous.errors import InputError
 from vitreous.insight.attribution import Question

@@ -15,7 +15,7 @@ import pytest
 import torch
 
 import vitreous as vt
-from tests.mistakes import fails
+from tests.users import fails
 from vitreous.cli import main
 from vitreous.commands import experiment
 from vitreous.data import Axis, Source

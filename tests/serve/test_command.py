@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from tests.mistakes import fails
+from tests.users import fails
 from vitreous.data import digits
 from vitreous.serve.command import read_token
 

@@ -12,9 +12,9 @@ import torch
 
 import vitreous as vt
 from benchmarks import few_labels, small_spectra
-from tests.mistakes import fails
 from tests.recipes import choices, narrow, two_steps
 from tests.spectra import spectra_file
+from tests.users import fails
 from vitreous.cli import main
 from vitreous.data import Source
 from vitreous.data.augment import Augment

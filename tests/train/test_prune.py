@@ -11,7 +11,8 @@ import torch
 
 import vitreous as vt
 from benchmarks.merging import main as benchmark
-from tests.test_cli import fails, spectra_file
+from tests.spectra import spectra_file
+from tests.users import fails
 from vitreous.cli import main
 from vitreous.nn import ViT
 from vitreous.nn.budget import share

@@ -10,7 +10,7 @@ import pytest
 import safetensors.torch
 import torch
 
-from tests.mistakes import fails
+from tests.users import fails
 from vitreous.cli import main
 from vitreous.data.pairs import Pairs, part_of, split_pairs
 from vitreous.data.subwords import SPECIAL, Subwords

@@ -1,8 +1,6 @@
 """The command line: help that teaches without torch, mistakes in one line with exit code 2."""
 
 import json
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,15 +8,11 @@ import pytest
 import torch
 
 import vitreous as vt
-from tests.mistakes import fails
 from tests.spectra import spectra_file
+from tests.users import fails, python
 from vitreous.cli import COMMANDS, main
 from vitreous.train.recipes.digits import digits
 from vitreous.train.run import Experiment
-
-
-def python(code: str) -> str:
-    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
 
 
 @pytest.mark.parametrize("command", [[], *([name] for name in COMMANDS)])

@@ -1,4 +1,7 @@
-"""A user's mistake on the command line."""
+"""The command line as its users meet it: their mistakes, and a process of its own."""
+
+import subprocess
+import sys
 
 import pytest
 
@@ -16,3 +19,8 @@ def fails(capsys: pytest.CaptureFixture[str], *args: str) -> str:
     assert err.startswith("vitreous: error: ")
     assert err.count("\n") == 1
     return err
+
+
+def python(code: str) -> str:
+    """What a new process prints."""
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout

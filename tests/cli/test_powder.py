@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from tests.test_cli import fails, python
+from tests.users import fails, python
 from vitreous.cli import COMMANDS, GROUPS, main
 from vitreous.data import data_folder
 from vitreous.powder.files import ANODES, Pattern, read_pattern, write_pattern
