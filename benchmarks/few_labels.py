@@ -109,7 +109,7 @@ def main(
         out: JSON file of the results.
     """
     config, source = model(small), mnist()
-    steps, batch = steps or (300 if small else 1600), batch or (256 if small else 1024)
+    steps, batch = steps or (300 if small else 6000), batch or (256 if small else 1024)
     scratch_steps, fine_steps = scratch_steps or (600 if small else 2500), fine_steps or (400 if small else 1500)
     rows: dict[str, list[dict[str, float]]] = {SCRATCH: [], **{method: [] for method in methods}}
     with tempfile.TemporaryDirectory() as temporary:

@@ -1,8 +1,13 @@
-"""The scripts that print the tables of the docs can be started."""
+"""The scripts that print the tables of the docs can be started, as they say."""
 
+import re
+import shlex
 import sys
+from functools import wraps
 from importlib import import_module
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 import pytest
 import tyro
@@ -12,14 +17,39 @@ import benchmarks
 SCRIPTS = sorted(path.stem for path in Path(benchmarks.__path__[0]).glob("*.py"))
 
 
+def said(module: ModuleType) -> list[list[str]]:
+    """The words after the name in each command that a script gives as an example."""
+    name = module.__name__.rpartition(".")[2]
+    lines = re.findall(rf"python -m benchmarks\.{name}\b([^#\n`]*)", module.__doc__ or "")
+    return [shlex.split(line) for line in lines]
+
+
+def test_there_are_scripts() -> None:
+    assert "gallery" in SCRIPTS
+
+
 @pytest.mark.parametrize("name", SCRIPTS)
-def test_a_benchmark_says_how_it_is_used(
+def test_a_script_says_how_it_is_used(
     name: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     module = import_module(f"benchmarks.{name}")
+    assert "tyro.cli(main)" in Path(module.__file__ or "").read_text()
     monkeypatch.setattr(sys, "argv", [name, "--help"])
     with pytest.raises(SystemExit) as left:
         tyro.cli(module.main)
     assert left.value.code == 0
-    assert f"python -m benchmarks.{name}" in module.__doc__
     assert "usage" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_the_commands_that_a_script_gives_are_understood(name: str) -> None:
+    module = import_module(f"benchmarks.{name}")
+
+    @wraps(module.main)
+    def nothing(*args: Any, **named: Any) -> None:
+        """In place of the work."""
+
+    commands = said(module)
+    assert commands
+    for words in commands:
+        tyro.cli(nothing, args=words)

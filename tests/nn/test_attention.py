@@ -125,3 +125,13 @@ def test_parts_of_the_keys_make_up_the_whole(dtype: torch.dtype, size: float) ->
     for each in found:
         for a, b in zip(each, expected, strict=True):
             torch.testing.assert_close(a.double(), b, atol=close, rtol=close)
+
+
+@pytest.mark.parametrize("size", [0.1, 3.0])
+def test_the_weight_of_many_keys_has_its_gradient_in_bfloat16(size: float) -> None:
+    """That of a key is its share, which is small where there are many and none stands out."""
+    scores = (size * torch.randn(2, 3, 1024)).bfloat16().requires_grad_()
+    total = share(scores, torch.randn(2, 1024, 4).bfloat16(), 0.0)[1]
+    (found,) = torch.autograd.grad(total.sum(), scores)
+    expected = scores.detach().double().softmax(-1)
+    assert (found - expected).norm() < 0.005 * expected.norm()

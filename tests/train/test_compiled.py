@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 import torch
 
-from vitreous.train import Experiment, train
+from vitreous.nn.linear import Linear
+from vitreous.train import Classification, Experiment, train
 from vitreous.train.recipes.digits import digits
 
 MANY = 10  # trainings: torch itself keeps what is compiled for eight
@@ -17,12 +18,12 @@ MANY = 10  # trainings: torch itself keeps what is compiled for eight
 
 @pytest.fixture
 def programs(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, ...]]:
-    """The shapes of the batches that programs were made for; None is a size that may be any."""
-    found: list[tuple[Any, ...]] = []
+    """The shapes of the batches that programs were made for."""
+    found: list[tuple[int, ...]] = []
 
     def note(graph: torch.fx.GraphModule, given: list[Any]) -> Callable[..., Any]:
         batches = [x for x in given if isinstance(x, torch.Tensor) and x.dim() == 4 and not x.requires_grad]
-        found.extend(tuple(n if isinstance(n, int) else None for n in x.shape) for x in batches)
+        found.extend(tuple(x.shape) for x in batches)
         return graph.forward
 
     monkeypatch.setattr(torch, "compile", partial(torch.compile, backend=note))
@@ -53,3 +54,43 @@ def test_each_other_make_has_a_program_of_its_own(programs: list[tuple[int, ...]
     for batch in sizes:
         train(short(0, "bfloat16", batch), tmp_path / str(batch), device="cpu", bar=False)
     assert programs == [(batch, 1, 8, 8) for batch in sizes]
+
+
+def test_makes_that_look_alike_are_told_apart(programs: list[tuple[int, ...]], tmp_path: Path) -> None:
+    made = short(0, "float32")
+    for number in range(MANY):
+        other = replace(made, model=replace(made.model, attention_dropout=number / 20))
+        train(other, tmp_path / str(number), device="cpu", bar=False)
+    assert len(programs) == MANY
+    for parts in (2, 4):
+        other = replace(made, train=replace(made.train, accumulate=parts))
+        train(other, tmp_path / f"parts{parts}", device="cpu", bar=False)
+    assert programs[MANY:] == [(4, 1, 8, 8), (2, 1, 8, 8)]
+
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_products_have_the_precision_of_the_training_and_answers_are_in_float32(
+    precision: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = short(0, precision)
+    made = replace(made, train=replace(made.train, compile="off", evaluate_every=1))
+    products: dict[bool, set[torch.dtype]] = {True: set(), False: set()}
+    losses: set[torch.dtype] = set()
+    multiply, cost = Linear.forward, Classification.loss
+
+    def noted(layer: Linear, x: torch.Tensor, learns: bool = True) -> torch.Tensor:
+        out = multiply(layer, x, learns)
+        products[torch.is_grad_enabled()].add(out.dtype)
+        return out
+
+    def counted(task: Classification, out: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        losses.add(out.dtype)
+        return cost(task, out, y)
+
+    monkeypatch.setattr(Linear, "forward", noted)
+    monkeypatch.setattr(Classification, "loss", counted)
+    train(made, tmp_path / "run", device="cpu", bar=False)
+    expected = getattr(torch, precision)
+    assert products[True] == {expected}
+    assert products[False] == {expected, torch.float32}  # the last evaluation is of the weights that were kept
+    assert losses == {torch.float32}

@@ -204,10 +204,11 @@ def share(scores: Tensor, v: Tensor, dropout: float) -> tuple[Tensor, Tensor]:
     With the latter, parts that are computed apart are put together: by a softmax of it over the parts.
     """
     kind = torch.promote_types(scores.dtype, torch.float32)
+    scores = scores.to(kind)
     place = scores.argmax(-1, keepdim=True)
-    top = scores.gather(-1, place).to(kind)
+    top = scores.gather(-1, place)
     nothing = top.isneginf()  # of this part of the keys, which then counts for nothing
-    weights = scores.masked_fill(nothing, 0.0).softmax(-1, dtype=kind)
+    weights = scores.masked_fill(nothing, 0.0).softmax(-1)
     total = top.masked_fill(nothing, 0.0) - weights.gather(-1, place).log()
     mixed = F.dropout(weights, dropout).to(v.dtype) @ v
     return mixed, total.masked_fill(nothing, float("-inf")).squeeze(-1)

@@ -46,7 +46,10 @@ class Hashed(Sparse):
         parts, q = [], scored.q * scored.scale
         for i in range(len(rounds)):
             given = q, scored.k[:, :, p:], v[:, :, p:], rounds[: i + 1], mask, bias, dropout
-            parts.append(checkpoint(self._round, *given, use_reentrant=False) if again else self._round(*given))
+            if again:
+                parts.append(checkpoint(self._round, *given, use_reentrant=False, preserve_rng_state=dropout > 0))
+            else:
+                parts.append(self._round(*given))
         if p:
             scores = q @ scored.k[:, :, :p].mT
             scores = scores if bias is None else scores + bias.to_prefix(p)[:, None, :]

@@ -73,7 +73,7 @@ class Loop:
         self.model = accelerator.prepare_model(model, device_placement=not sharded, evaluation_mode=sharded)
         self.optimisers = [accelerator.prepare_optimizer(optimiser) for optimiser in made]
         wanted = config.compile == "on" or (config.compile == "auto" and accelerator.device.type == "cuda")
-        run = compiled(self.model, config.batch) if wanted else self.model
+        run = compiled(self.model, config) if wanted else self.model
         self.average = self._floats(copy=True) if config.ema else None
         average = None if self.average is None else Average(list(self.average.values()), self._live)
         self.mixed = Mixed(self.model, config.precision, accelerator.device)
@@ -89,7 +89,7 @@ class Loop:
         tensors, about = state.read(self.folder)
         asked = json.loads(json.dumps(self.config.to_dict()))
         for name, value in about["config"].items():
-            if value != asked.get(name):
+            if value != asked.get(name) and name != "compile":  # which changes how long it takes
                 raise InputError(f"{self.folder}: was begun with {name} = {value!r}, not {asked.get(name)!r}")
         if self.average is not None:
             state.put(unwrap(self.model), tensors, "average/")
@@ -221,14 +221,16 @@ class Loop:
 _compiled = ""
 
 
-def compiled(model: nn.Module, batch: int) -> nn.Module:
+def compiled(model: nn.Module, config: TrainConfig) -> nn.Module:
     """A model that is compiled at its first call, or runs what was compiled for the last one of its make.
 
     What was compiled for others is forgotten: torch would make the next for batches of any size, which is slower, and
-    after eight of them none.
+    after eight of them none. It forgets all that the process has compiled, which is then made again when it is called.
     """
     global _compiled
-    make = f"{model} {batch}"
+    settings = [str(part.config) for part in model.modules() if hasattr(part, "config")]
+    how = config.batch, config.accumulate, config.precision, config.stream, config.checkpointing
+    make = f"{model} {settings} {how}"
     if make != _compiled:
         torch.compiler.reset()
     _compiled = make

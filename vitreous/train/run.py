@@ -102,7 +102,8 @@ def machine(precision: str = "auto", device: str = "auto") -> Accelerator:
     pick_precision(precision, device)
     if device == "cuda":
         keep_compiled()
-    AcceleratorState._reset_state()  # another run of this process may have had another device
+    alone = not distributed.is_initialized()
+    AcceleratorState._reset_state(reset_partial_state=alone)  # another run of this process may have had another device
     _rejoin(device == "cpu")
     return Accelerator(cpu=device == "cpu", mixed_precision="no")  # `Mixed` sees to it
 

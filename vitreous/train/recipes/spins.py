@@ -29,8 +29,8 @@ _CONFIGS: dict[str, Config] = {
     "resnet-18": CNNConfig(input=_INPUT, widths=(64, 128, 256, 512), blocks=(2, 2, 2, 2)),
     "resnet-50": CNNConfig(input=_INPUT, widths=(64, 128, 256, 512), blocks=(3, 4, 6, 3), block="bottleneck"),
 }  # fmt: skip
-_VIT = TrainConfig(steps=3000, batch=256, lr=2e-3, optimiser="muon", ema=0.995, evaluate_every=500, keep="last")
-_RESNET = TrainConfig(steps=2000, batch=128, lr=2e-3, ema=0.995, evaluate_every=500, keep="last", compile="graph")
+_VIT = TrainConfig(steps=1200, batch=256, lr=2e-3, optimiser="muon", ema=0.995, evaluate_every=300, keep="last")
+_RESNET = TrainConfig(steps=1200, batch=128, lr=2e-3, ema=0.995, evaluate_every=300, keep="last", compile="graph")
 
 
 def ising(model: str = "vit", system: str = "periodic") -> Experiment:
