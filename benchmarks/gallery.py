@@ -228,9 +228,11 @@ def main(
             for model in (m for m in entry.models if not models or m in models):
                 for seed in range(seeds):
                     words = f"{name}/{system}/{model}/{seed}"
-                    if words in known:
-                        continue
                     folder = out / words.replace("/", "_")
+                    if words in known:
+                        if draw and seed == 0 and folder.is_dir() and not [*folder.glob("*.png")]:
+                            ENTRIES[name].draw(folder)
+                        continue
                     known[words] = one(name, system, model, seed, steps, folder, device, draw)
                     write_atomically(path, (json.dumps(known, indent=1) + "\n").encode())
                     told = "  ".join(
