@@ -6,7 +6,7 @@ from torch import Tensor
 
 from vitreous.errors import InputError
 from vitreous.nn import SCORES, Attention
-from vitreous.nn.attention import share, weigh
+from vitreous.nn.attention import joined, normalised, share
 from vitreous.nn.score import logits
 
 DIM, HEADS = 12, 3
@@ -114,12 +114,11 @@ def test_parts_of_the_keys_make_up_the_whole(dtype: torch.dtype, size: float) ->
     for cuts in ([8], [5, 3], [1, 4, 2, 1]):
         s, values = scores.to(dtype).requires_grad_(), v.to(dtype).requires_grad_()
         parts = [share(a, b, 0.0) for a, b in zip(s.split(cuts, -1), values.split(cuts, 1), strict=True)]
-        out, total = (torch.stack(each) for each in zip(*parts, strict=True))
-        shares = weigh(total.movedim(0, -1), None, torch.zeros(1)).movedim(-1, 0)
-        whole = (shares.unsqueeze(-1) * out).sum(0)
+        whole = joined(*(torch.stack(each) for each in zip(*parts, strict=True)))
+        assert whole.dtype == dtype
         found.append((whole, *torch.autograd.grad(whole.square().sum(), (s, values))))
     s, values = (part.to(dtype).double().requires_grad_() for part in (scores, v))
-    whole = weigh(s, None, torch.zeros(1)) @ values
+    whole = normalised(s) @ values
     expected = (whole, *torch.autograd.grad(whole.square().sum(), (s, values)))
     close = {torch.float32: 1e-5, torch.float64: 1e-12, torch.bfloat16: 0.03}[dtype]
     for each in found:

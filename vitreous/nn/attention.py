@@ -201,7 +201,7 @@ def normalised(scores: Tensor, dim: int = -1) -> Tensor:
 def share(scores: Tensor, v: Tensor, dropout: float) -> tuple[Tensor, Tensor]:
     """Values mixed by the softmax of some of the scores, and the logarithm of what it divides by.
 
-    With the latter, parts that are computed apart are put together: by a softmax of it over the parts.
+    With the latter, `joined` puts parts together that are computed apart.
     """
     kind = torch.promote_types(scores.dtype, torch.float32)
     scores = scores.to(kind)
@@ -212,6 +212,11 @@ def share(scores: Tensor, v: Tensor, dropout: float) -> tuple[Tensor, Tensor]:
     total = top.masked_fill(nothing, 0.0) - weights.gather(-1, place).log()
     mixed = F.dropout(weights, dropout).to(v.dtype) @ v
     return mixed, total.masked_fill(nothing, float("-inf")).squeeze(-1)
+
+
+def joined(mixed: Tensor, total: Tensor) -> Tensor:
+    """What all keys give, from what `share` gave for each part of them, `(parts, …)`."""
+    return (normalised(total, 0).unsqueeze(-1) * mixed).sum(0).to(mixed.dtype)
 
 
 def reduced(weights: Callable[[slice], Tensor], batch: int, size: int, reduce: Reduce) -> Tensor:

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from vitreous.nn.attention import normalised, share
+from vitreous.nn.attention import joined, share
 from vitreous.nn.relative import Displaced, Layout
 from vitreous.nn.score import Dot
 from vitreous.nn.sparse import Sparse
@@ -55,9 +55,7 @@ class Hashed(Sparse):
             scores = scores if bias is None else scores + bias.to_prefix(p)[:, None, :]
             scores = scores if mask is None else scores.masked_fill(~mask[..., :p], float("-inf"))
             parts.append(share(scores, v[:, :, :p], dropout))
-        out, total = zip(*parts, strict=True)
-        weight = normalised(torch.stack(total), 0)
-        return (weight.unsqueeze(-1) * torch.stack(out)).sum(0).to(v.dtype)
+        return joined(*(torch.stack(each) for each in zip(*parts, strict=True)))
 
     def _round(
         self, q: Tensor, k: Tensor, v: Tensor, rounds: "list[_Round]", mask: Tensor | None, bias: Displaced | None,

@@ -10,7 +10,17 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from vitreous.nn.attention import Attention, Bias, additive_mask, normalised, reduced, restricted, rows_of, share, weigh
+from vitreous.nn.attention import (
+    Attention,
+    Bias,
+    additive_mask,
+    joined,
+    reduced,
+    restricted,
+    rows_of,
+    share,
+    weigh,
+)
 from vitreous.nn.cache import Past
 from vitreous.nn.parts import in_parts
 from vitreous.nn.record import Reduced, Sink, keep
@@ -114,8 +124,7 @@ class Latent(Attention):
 
         passed: list[Tensor] = []
         out, total = in_parts(take, x, None, step, False, weights, passed)
-        held = (normalised(total, 0).unsqueeze(-1) * out).sum(0)
-        return in_parts(give, x, held, step, True, weights, passed)[0]
+        return in_parts(give, x, joined(out, total), step, True, weights, passed)[0]
 
     def _keep(
         self, taking: Dot, asking: Dot, mask: Tensor | None, gather: Tensor | None, spread: Tensor | None, seen: Sink
