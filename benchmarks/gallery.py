@@ -111,10 +111,8 @@ TABLE = {
 }
 
 
-def one(
-    name: str, system: str, model: str, seed: int, steps: int | None, folder: Path, device: str, draw: bool
-) -> Numbers:
-    """Train one model and give its numbers; of each first seed, draw it and time the simulator too."""
+def one(name: str, system: str, model: str, seed: int, steps: int | None, folder: Path, device: str) -> Numbers:
+    """Train one model and give its numbers; with each first seed, time the simulator too."""
     row = TABLE[name]
     made = RECIPES[name](model=model, **({} if system == _ALONE else {"system": system}))
     short = {} if steps is None else {"steps": steps, "evaluate_every": steps}
@@ -125,8 +123,6 @@ def one(
     found |= {"parameters": result["parameters"], "seconds": result["seconds"]}
     found["trained/s"] = _trained(folder, made.train.batch)
     if seed == 0:
-        if draw:
-            ENTRIES[name].draw(folder)
         found["simulated/s"] = _simulated(row, made.source, system, device)
     return found
 
@@ -229,16 +225,13 @@ def main(
                 for seed in range(seeds):
                     words = f"{name}/{system}/{model}/{seed}"
                     folder = out / words.replace("/", "_")
-                    if words in known:
-                        if draw and seed == 0 and folder.is_dir() and not [*folder.glob("*.png")]:
-                            ENTRIES[name].draw(folder)
-                        continue
-                    known[words] = one(name, system, model, seed, steps, folder, device, draw)
-                    write_atomically(path, (json.dumps(known, indent=1) + "\n").encode())
-                    told = "  ".join(
-                        f"{key} {known[words][key]:.4f}" for key in TABLE[name].metrics if key in known[words]
-                    )
-                    print(f"{words}: {told}  in {known[words]['seconds']:.0f} s", flush=True)
+                    if words not in known:
+                        found = known[words] = one(name, system, model, seed, steps, folder, device)
+                        write_atomically(path, (json.dumps(known, indent=1) + "\n").encode())
+                        told = "  ".join(f"{key} {found[key]:.4f}" for key in TABLE[name].metrics if key in found)
+                        print(f"{words}: {told}  in {found['seconds']:.0f} s", flush=True)
+                    if draw and seed == 0 and folder.is_dir() and not [*folder.glob("*.png")]:
+                        entry.draw(folder)
         show(known, name)
 
 

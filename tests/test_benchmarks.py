@@ -2,7 +2,6 @@
 
 import re
 import shlex
-import sys
 from functools import wraps
 from importlib import import_module
 from pathlib import Path
@@ -29,14 +28,11 @@ def test_there_are_scripts() -> None:
 
 
 @pytest.mark.parametrize("name", SCRIPTS)
-def test_a_script_says_how_it_is_used(
-    name: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_script_says_how_it_is_used(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     module = import_module(f"benchmarks.{name}")
     assert "tyro.cli(main)" in Path(module.__file__ or "").read_text()
-    monkeypatch.setattr(sys, "argv", [name, "--help"])
     with pytest.raises(SystemExit) as left:
-        tyro.cli(module.main)
+        tyro.cli(module.main, args=["--help"])
     assert left.value.code == 0
     assert "usage" in capsys.readouterr().out
 

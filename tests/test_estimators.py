@@ -2,8 +2,6 @@
 
 import copy
 import pickle
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -18,6 +16,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import vitreous as vt
+from tests.users import python
 from vitreous import InputError, ViTClassifier, ViTRegressor
 
 Array = NDArray[np.float64]
@@ -49,8 +48,7 @@ def sides(count: int = 120, seed: int = 0) -> tuple[Array, NDArray[np.str_]]:
 
 def test_the_package_loads_neither_torch_nor_scikit_learn_until_they_are_needed() -> None:
     code = "import sys, vitreous; print('ViTRegressor' in dir(vitreous), {'torch', 'sklearn'} & set(sys.modules))"
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert found.stdout.split("\n")[0] == "True set()"
+    assert python(code).split("\n")[0] == "True set()"
 
 
 def test_both_work_in_a_pipeline_and_under_cross_validation() -> None:

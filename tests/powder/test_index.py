@@ -1,13 +1,12 @@
 """Indexing: the cell of simulated crystals comes back, whatever the system; bad lists of lines are told in one line."""
 
 import math
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 import torch
 
+from tests.users import python
 from vitreous.errors import InputError
 from vitreous.powder import index, index_peaks
 from vitreous.powder.candidates import triclinic
@@ -196,7 +195,7 @@ def test_probabilities_are_shares_of_one() -> None:
 
 def test_importing_the_package_does_not_load_the_search() -> None:
     code = "import sys, vitreous.powder as p; assert 'torch' not in sys.modules; assert callable(p.index)"
-    subprocess.run([sys.executable, "-c", code], check=True)
+    python(code)
 
 
 def test_few_lines_near_each_other_leave_a_lattice_with_a_single_one_in_reach() -> None:

@@ -1,14 +1,13 @@
 """Operations, absences, multiplicities and centricity of the 230 space groups equal gemmi's."""
 
 import itertools
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
 
+from tests.users import python
 from vitreous.errors import InputError
 from vitreous.sim import groups
 from vitreous.sim.groups import SYSTEMS, Reflections
@@ -103,7 +102,7 @@ def test_the_groups_are_read_without_gemmi() -> None:
     code = (
         "import sys; sys.modules['gemmi'] = None; from vitreous.sim import groups; groups.reflections(225, (2, 2, 2))"
     )
-    subprocess.run([sys.executable, "-c", code], check=True)
+    python(code)
 
 
 @pytest.mark.parametrize("number", [0, 231, -1])
