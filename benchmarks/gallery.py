@@ -3,18 +3,22 @@
     python -m benchmarks.gallery --only ising --device cuda --seeds 5 --out runs/gallery
     python -m benchmarks.gallery --only ising --systems periodic --models vit --seeds 1 --steps 20 --device cpu
 
-Every training is kept in `OUT/table.json` when it ends, so that the same command goes on where it was stopped. The
-figures of each first seed are drawn in its run folder, unless `--no-draw`.
+Every training is kept in `OUT/table.json` when it ends, so that the same command goes on where it was stopped. Of each
+model the first seed of the first system is trained alone and timed; `--together 4` trains four of the others at a time,
+for models that are too small to keep a GPU busy. The figures of each first seed are drawn in its run folder, unless
+`--no-draw`.
 """
 
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
+from multiprocessing import get_context
 from pathlib import Path
 from statistics import mean, median, stdev
-from typing import Any
+from typing import NamedTuple
 
 import torch
 import tyro
@@ -33,6 +37,7 @@ from vitreous.train.answers import read_answers
 from vitreous.train.device import pick_device
 
 Numbers = dict[str, float]
+_WHOLE = ("parameters", "seconds", "trained/s", "simulated/s")
 _ALONE = "-"  # the system of entries that have no choice of them
 _SECONDS = 2.0  # that a simulator is timed
 _AT_ONCE = {"cpu": 64, "cuda": 4096}  # samples that it makes together
@@ -111,19 +116,45 @@ TABLE = {
 }
 
 
-def one(name: str, system: str, model: str, seed: int, steps: int | None, folder: Path, device: str) -> Numbers:
-    """Train one model and give its numbers; with each first seed, time the simulator too."""
-    row = TABLE[name]
-    made = RECIPES[name](model=model, **({} if system == _ALONE else {"system": system}))
+class Job(NamedTuple):
+    """One training of the table."""
+
+    name: str
+    model: str
+    system: str
+    seed: int
+
+    def __str__(self) -> str:
+        return f"{self.name}/{self.system}/{self.model}/{self.seed}"
+
+    @property
+    def first(self) -> bool:
+        """Whether it is the first of its model."""
+        return self.seed == 0 and self.system == _systems(self.name)[0]
+
+    def folder(self, out: Path) -> Path:
+        """Of its run."""
+        return out / str(self).replace("/", "_")
+
+
+def _systems(name: str) -> Sequence[str]:
+    return ENTRIES[name].systems or (_ALONE,)
+
+
+def one(job: Job, steps: int | None, out: Path, device: str, alone: bool = False) -> Numbers:
+    """Train one model and give its numbers, and times if it has the machine alone; with first seeds the simulator's."""
+    row, folder = TABLE[job.name], job.folder(out)
+    made = RECIPES[job.name](model=job.model, **({} if job.system == _ALONE else {"system": job.system}))
     short = {} if steps is None else {"steps": steps, "evaluate_every": steps}
-    made = replace(made, train=replace(made.train, seed=seed, **short))
+    made = replace(made, train=replace(made.train, seed=job.seed, **short))
     result = train(made, folder, resume=True, device=device, bar=False)
     found = {metric: result["test"][metric] for metric in row.metrics if metric in result["test"]}
-    found |= {} if row.further is None else row.further(made.source, system, folder)
-    found |= {"parameters": result["parameters"], "seconds": result["seconds"]}
-    found["trained/s"] = _trained(folder, made.train.batch)
-    if seed == 0:
-        found["simulated/s"] = _simulated(row, made.source, system, device)
+    found |= {} if row.further is None else row.further(made.source, job.system, folder)
+    found["parameters"] = result["parameters"]
+    if alone:
+        found |= {"seconds": result["seconds"], "trained/s": _trained(folder, made.train.batch)}
+    if alone and job.seed == 0:
+        found["simulated/s"] = _simulated(row, made.source, job.system, device)
     return found
 
 
@@ -163,12 +194,12 @@ def show(known: Mapping[str, Numbers], name: str) -> None:
     """Print an entry: one line a system and model, means over seeds with their spread."""
     row, entry = TABLE[name], ENTRIES[name]
     extra = sorted({key for words, found in known.items() if words.split("/")[0] == name for key in found}
-                   - {*row.metrics, "parameters", "seconds", "trained/s", "simulated/s"})  # fmt: skip
+                   - {*row.metrics, *_WHOLE})  # fmt: skip
     table = Table(title=f"{entry.title}: {entry.question}")
     headings = ["system", "model", *row.metrics, *(["source"] if row.reference else []), *extra]
-    for heading in (*headings, "seeds", "parameters", "seconds", "trained/s", "simulated/s"):
+    for heading in (*headings, "seeds", *_WHOLE):
         table.add_column(heading, justify="left" if heading in ("system", "model") else "right")
-    for system in entry.systems or (_ALONE,):
+    for system in _systems(name):
         for model in entry.models:
             seeds = [found for words, found in known.items() if words.rsplit("/", 1)[0] == f"{name}/{system}/{model}"]
             if not seeds:
@@ -177,11 +208,9 @@ def show(known: Mapping[str, Numbers], name: str) -> None:
             reference = ["" if told is None else f"{told:.3f}"] if row.reference else []
             cells = [_spread([found[key] for found in seeds if key in found]) for key in (*row.metrics, *extra)]
             cells[len(row.metrics) : len(row.metrics)] = reference
-            whole = [f"{median(found[key] for found in seeds):,.0f}" for key in ("parameters", "seconds")]
-            rates = [
-                f"{median(found[key] for found in seeds if key in found):,.0f}" for key in ("trained/s", "simulated/s")
-            ]
-            table.add_row(system, model, *cells, str(len(seeds)), *whole, *rates)
+            whole = [[found[key] for found in seeds if key in found] for key in _WHOLE]
+            middle = (f"{median(each):,.0f}" if each else "" for each in whole)
+            table.add_row(system, model, *cells, str(len(seeds)), *middle)
     Console(width=180).print(table)
 
 
@@ -199,6 +228,7 @@ def main(
     systems: tuple[str, ...] = (),
     seeds: int = 5,
     steps: int | None = None,
+    together: int = 1,
     draw: bool = True,
     device: str = "auto",
 ) -> None:
@@ -208,30 +238,46 @@ def main(
         out: folder of the runs and of table.json.
         only: entries; all if none is named.
         models: of the entries; all if none is named.
-        systems: of the entries; all if none is named.
+        systems: of the entries that have some; all if none is named.
         seeds: of weights and batches, counted from 0.
         steps: optimiser steps instead of the recipe's, for a trial.
+        together: trainings at a time, but for the first of each model.
         draw: the figures of each first seed.
         device: cpu or cuda.
     """
     path = out / "table.json"
     out.mkdir(parents=True, exist_ok=True)
-    known: dict[str, Any] = json.loads(path.read_text()) if path.is_file() else {}
+    known: dict[str, Numbers] = json.loads(path.read_text()) if path.is_file() else {}
     names = only or tuple(TABLE)
+    jobs = [
+        Job(name, model, system, seed)
+        for name in names
+        for model in ENTRIES[name].models
+        if not models or model in models
+        for system in _systems(name)
+        if not systems or system in (*systems, _ALONE)
+        for seed in range(seeds)
+    ]
+
+    def keep(job: Job, found: Numbers) -> None:
+        known[str(job)] = found
+        write_atomically(path, (json.dumps(known, indent=1) + "\n").encode())
+        print(f"{job}: " + "  ".join(f"{key} {found[key]:.4g}" for key in found), flush=True)
+
+    missing = [job for job in jobs if str(job) not in known]
+    alone = [job for job in missing if job.first or together == 1]
+    for job in alone:
+        keep(job, one(job, steps, out, device, alone=True))
+    if others := [job for job in missing if job not in alone]:
+        with ProcessPoolExecutor(min(together, len(others)), get_context("spawn")) as pool:
+            begun = {pool.submit(one, job, steps, out, device): job for job in others}
+            for ended in as_completed(begun):
+                keep(begun[ended], ended.result())
+    for job in jobs:
+        folder = job.folder(out)
+        if draw and job.seed == 0 and folder.is_dir() and not [*folder.glob("*.png")]:
+            ENTRIES[job.name].draw(folder)
     for name in names:
-        entry = ENTRIES[name]
-        for system in (s for s in entry.systems or (_ALONE,) if not systems or s in systems):
-            for model in (m for m in entry.models if not models or m in models):
-                for seed in range(seeds):
-                    words = f"{name}/{system}/{model}/{seed}"
-                    folder = out / words.replace("/", "_")
-                    if words not in known:
-                        found = known[words] = one(name, system, model, seed, steps, folder, device)
-                        write_atomically(path, (json.dumps(known, indent=1) + "\n").encode())
-                        told = "  ".join(f"{key} {found[key]:.4f}" for key in TABLE[name].metrics if key in found)
-                        print(f"{words}: {told}  in {found['seconds']:.0f} s", flush=True)
-                    if draw and seed == 0 and folder.is_dir() and not [*folder.glob("*.png")]:
-                        entry.draw(folder)
         show(known, name)
 
 
