@@ -1,11 +1,6 @@
 """The GPU kernels, run by Triton's interpreter where there is no GPU."""
 
-import os
-import subprocess
-import sys
-from importlib.util import find_spec
-
-import pytest
+from tests.kernels import in_triton, interpreted
 
 _CHECK = """
 import torch
@@ -38,9 +33,6 @@ print("equal")
 """
 
 
-@pytest.mark.skipif(find_spec("triton") is None, reason="triton is not installed; it comes with torch for CUDA")
+@interpreted
 def test_the_kernels_and_their_gradients_are_those_of_torch() -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", _CHECK], env=os.environ | {"TRITON_INTERPRET": "1"}, capture_output=True, text=True
-    )
-    assert done.stdout.strip() == "equal", done.stderr
+    assert in_triton(_CHECK) == "equal"

@@ -25,7 +25,7 @@ Bias = Tensor | Displaced | None
 """What is added to the logits: of all pairs, or what gives it for some."""
 
 
-_PACKED = kernels("packed")
+_PACKED = kernels("nn.packed")
 _AT_ONCE = 2**22  # weights in memory while they are reduced
 
 

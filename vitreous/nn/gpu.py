@@ -8,9 +8,9 @@ from torch import Tensor
 
 
 def kernels(name: str) -> ModuleType | None:
-    """A module of `vitreous.nn` that needs Triton, or None where there is no GPU."""
+    """A module of ours that needs Triton, or None where there is no GPU."""
     try:
-        return import_module(f"vitreous.nn.{name}") if torch.cuda.is_available() else None
+        return import_module(f"vitreous.{name}") if torch.cuda.is_available() else None
     except ImportError:
         return None
 

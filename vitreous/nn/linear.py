@@ -8,7 +8,7 @@ from vitreous.nn.float8 import float8_product
 from vitreous.nn.gelu import gelu
 from vitreous.nn.gpu import kernels, multiplies_in_bfloat16
 
-_FUSED = kernels("bias_gelu")
+_FUSED = kernels("nn.bias_gelu")
 
 
 class Linear(nn.Linear):
