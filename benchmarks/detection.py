@@ -121,11 +121,10 @@ def show(rows: dict[str, list[float]], rate: float, signals: int, clocks: dict[s
         table.add_column(heading, justify="left" if heading == "detector" else "right")
     best = np.array(rows[BEST])
     for name, found in rows.items():
-        share = np.array(found)
-        error = np.sqrt(share * (1 - share) / signals) * (name != KNOWN)
-        cells = [f"{100 * s:.1f}" + f" ± {100 * e:.1f}" * (e > 0) for s, e in zip(found, error.tolist(), strict=True)]
+        below = max(0.0, (best - np.array(found)).max())
         speed = f"{1e6 * clocks[name].seconds / clocks[name].segments:.1f}" if name in clocks else ""
-        table.add_row(name, *cells, f"{100 * max(0.0, (best - share).max()):.1f}" if name != KNOWN else "", speed)
+        table.add_row(name, *(f"{100 * s:.1f}" for s in found), f"{100 * below:.1f}" if name != KNOWN else "", speed)
+    table.caption = f"binomial errors are up to {50 / signals**0.5:.1f}"
     Console(width=150).print(table)
 
 

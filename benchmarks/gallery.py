@@ -153,7 +153,7 @@ def one(job: Job, steps: int | None, out: Path, device: str, alone: bool = False
     found["parameters"] = result["parameters"]
     if alone:
         found |= {"seconds": result["seconds"], "trained/s": _trained(folder, made.train.batch)}
-    if alone and job.seed == 0:
+    if alone and job.seed == 0 and (row.simulate or made.source.fresh):
         found["simulated/s"] = _simulated(row, made.source, job.system, device)
     return found
 
@@ -179,8 +179,6 @@ def _simulated(row: Row, source: Source, system: str, device: str) -> float:
         if place.type == "cuda":
             torch.cuda.synchronize()
 
-    if row.simulate is None and source.fresh is None:
-        return float("nan")
     with torch.random.fork_rng():
         make()
         begun = time.perf_counter()

@@ -46,7 +46,8 @@ def _stations(sample: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any], NDArray
 
 
 def _draw_shower(path: Path, predictor: "Predictor", answers: "Answers") -> Path:
-    """The footprint, its colours the times and its areas the signals, and the traces of its largest stations."""
+    """The footprint, its areas the signals and its colours the times, then the attention; and its largest traces."""
+    from vitreous.gallery.panels import looks_at
     from vitreous.insight.style import figure, save
     from vitreous.sim.showers import SAMPLES, STEP
 
@@ -59,12 +60,16 @@ def _draw_shower(path: Path, predictor: "Predictor", answers: "Answers") -> Path
     value = predictor(sample[None]).values
     assert value is not None
     mass, depth = answers.y[answers.shown[row]]
-    with figure(8.5, 3.6) as drawing:
-        left, right = drawing.subplots(1, 2, width_ratios=(1, 1.3))
-        shown = left.scatter(*places.T, 12 * np.maximum(signal, 0.5), c=start, cmap="viridis", lw=0)
-        left.set(xlabel="x (spacings)", ylabel="y (spacings)", aspect="equal")
-        left.set_title(f"A = {np.exp(mass):.0f}, X_max = {depth:.0f} g/cm²", loc="left", fontsize=8)
-        drawing.colorbar(shown, ax=left, label="start of the trace (µs)")
+    colours = {"start of the trace (µs)": start}
+    if (shares := looks_at(predictor, sample[None], [-1])) is not None:
+        colours["attention of the last layer (1: as to all alike)"] = shares[0, (sample != 0).any(0)]
+    with figure(4.7 + 3.8 * len(colours), 3.6) as drawing:
+        *maps, right = drawing.subplots(1, len(colours) + 1, width_ratios=(*(1 for _ in colours), 1.3))
+        for axes, (label, colour) in zip(maps, colours.items(), strict=True):
+            shown = axes.scatter(*places.T, 12 * np.maximum(signal, 0.5), c=colour, cmap="viridis", lw=0)
+            axes.set(xlabel="x (spacings)", ylabel="y (spacings)", aspect="equal")
+            drawing.colorbar(shown, ax=axes, label=label)
+        maps[0].set_title(f"A = {np.exp(mass):.0f}, X_max = {depth:.0f} g/cm²", loc="left", fontsize=8)
         time = (np.arange(SAMPLES) + 0.5) * STEP / 1000
         for column in order:
             right.step(time, np.expm1(2 * traces[:, column]) / 10, lw=0.8, where="mid")

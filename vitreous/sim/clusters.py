@@ -1,5 +1,8 @@
 # mypy: disable-error-code="no-untyped-def, untyped-decorator, import-not-found, no-untyped-call"
-"""Clusters of frozen bonds on a GPU: one program a lattice, whose names stay in the cache that is next to it."""
+"""Clusters of frozen bonds on a GPU: one program a lattice, whose names stay in the cache that is next to it.
+
+Made to take the place of `vitreous.sim.ising._clusters`, which it equals in Triton's interpreter; not run on a GPU yet.
+"""
 
 import torch
 import triton

