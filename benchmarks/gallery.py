@@ -27,6 +27,7 @@ from rich.table import Table
 
 from vitreous.atomic import write_atomically
 from vitreous.data import Source
+from vitreous.errors import InputError, check_choice
 from vitreous.gallery import ENTRIES, jets, showers
 from vitreous.sim.chirps import Chirps
 from vitreous.sim.ising import microstates
@@ -127,11 +128,6 @@ class Job(NamedTuple):
     def __str__(self) -> str:
         return f"{self.name}/{self.system}/{self.model}/{self.seed}"
 
-    @property
-    def first(self) -> bool:
-        """Whether it is the first of its model."""
-        return self.seed == 0 and self.system == _systems(self.name)[0]
-
     def folder(self, out: Path) -> Path:
         """Of its run."""
         return out / str(self).replace("/", "_")
@@ -139,6 +135,10 @@ class Job(NamedTuple):
 
 def _systems(name: str) -> Sequence[str]:
     return ENTRIES[name].systems or (_ALONE,)
+
+
+def _models(name: str) -> Sequence[str]:
+    return ENTRIES[name].models
 
 
 def one(job: Job, steps: int | None, out: Path, device: str, alone: bool = False) -> Numbers:
@@ -198,7 +198,7 @@ def show(known: Mapping[str, Numbers], name: str) -> None:
     for heading in (*headings, "seeds", *_WHOLE):
         table.add_column(heading, justify="left" if heading in ("system", "model") else "right")
     for system in _systems(name):
-        for model in entry.models:
+        for model in _models(name):
             seeds = [found for words, found in known.items() if words.rsplit("/", 1)[0] == f"{name}/{system}/{model}"]
             if not seeds:
                 continue
@@ -238,19 +238,27 @@ def main(
         models: of the entries; all if none is named.
         systems: of the entries that have some; all if none is named.
         seeds: of weights and batches, counted from 0.
-        steps: optimiser steps instead of the recipe's, for a trial.
+        steps: optimiser steps instead of the recipe's, for a trial, in a folder of its own within `out`.
         together: trainings at a time, but for the first of each model.
         draw: the figures of each first seed.
         device: cpu or cuda.
     """
+    names = only or tuple(TABLE)
+    for name in names:
+        check_choice("only", name, TABLE)
+    for asked, option, kinds in ((models, "models", _models), (systems, "systems", _systems)):
+        for choice in asked:
+            check_choice(option, choice, {kind for name in names for kind in kinds(name)})
+    if seeds < 1 or together < 1:
+        raise InputError("seeds, together: expected at least one")
+    out = out if steps is None else out / f"trial of {steps} steps"
     path = out / "table.json"
     out.mkdir(parents=True, exist_ok=True)
     known: dict[str, Numbers] = json.loads(path.read_text()) if path.is_file() else {}
-    names = only or tuple(TABLE)
     jobs = [
         Job(name, model, system, seed)
         for name in names
-        for model in ENTRIES[name].models
+        for model in _models(name)
         if not models or model in models
         for system in _systems(name)
         if not systems or system in (*systems, _ALONE)
@@ -263,20 +271,27 @@ def main(
         print(f"{job}: " + "  ".join(f"{key} {found[key]:.4g}" for key in found), flush=True)
 
     missing = [job for job in jobs if str(job) not in known]
-    alone = [job for job in missing if job.first or together == 1]
+    first = {(job.name, job.model): job for job in reversed(jobs)}
+    alone = [job for job in missing if together == 1 or job in first.values()]
     for job in alone:
         keep(job, one(job, steps, out, device, alone=True))
+    failed = []
     if others := [job for job in missing if job not in alone]:
         with ProcessPoolExecutor(min(together, len(others)), get_context("spawn")) as pool:
             begun = {pool.submit(one, job, steps, out, device): job for job in others}
             for ended in as_completed(begun):
-                keep(begun[ended], ended.result())
+                if fault := ended.exception():  # the others go on
+                    failed.append(f"{begun[ended]}: {fault!r}")
+                else:
+                    keep(begun[ended], ended.result())
     for job in jobs:
         folder = job.folder(out)
         if draw and job.seed == 0 and folder.is_dir() and not [*folder.glob("*.png")]:
             ENTRIES[job.name].draw(folder)
     for name in names:
         show(known, name)
+    if failed:
+        raise SystemExit("\n".join(failed))
 
 
 if __name__ == "__main__":

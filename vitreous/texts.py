@@ -37,13 +37,19 @@ def translate(run: Path, texts: Sequence[str]) -> list[dict[str, Any]]:
 
 
 def _lines(text: str) -> list[str]:
+    """The lines of a text file, or what is no such file's name itself."""
     path = Path(text)
-    if path.suffix != ".txt" or not path.is_file():
+    if path.suffix != ".txt" or (len(text.split()) > 1 and not path.is_file()):
         return [text]
     try:
-        return [line for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+        found = [line for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+    except FileNotFoundError:
+        raise InputError(f"{path}: no such file") from None
     except (OSError, UnicodeDecodeError) as fault:
         raise InputError(f"{path}: cannot be read ({fault})") from None
+    if not found:
+        raise InputError(f"{path}: holds no text")
+    return found
 
 
 def score(run: Path, data: str | None, part: str) -> dict[str, float]:
@@ -68,7 +74,9 @@ def _own(name: str) -> Pairs:
 def draw(run: Path, text: str, out: Path) -> Sequence[str]:
     """Draw which words of a text each word of its translation rests on; returns what there is to say about it."""
     check_format(out)
-    translator = load_translator(run)
-    told = explain_translation(translator.align(text), f"{translator.task.source} → {translator.task.target}")
+    translator, lines = load_translator(run), _lines(text)
+    if len(lines) > 1:
+        raise InputError(f"{text}: has {len(lines)} lines; give one sentence to explain")
+    told = explain_translation(translator.align(lines[0]), f"{translator.task.source} → {translator.task.target}")
     save(told.figure, out)
     return told.text

@@ -24,3 +24,14 @@ def test_a_perfect_cut_lets_nothing_else_pass() -> None:
     curve = separation(10.0 * np.eye(4)[y], y, 2)
     assert area(*curve) == 1
     assert rejection(*curve) == float("inf")
+
+
+def test_rejection_is_one_over_the_share_that_passes_with_half_the_signal() -> None:
+    """Counted by hand: of four signals the second highest has two of eight others above it."""
+    y = np.array([1, 0, 0, 1, 0, 1, 0, 0, 1, 0, 0, 0])
+    odds = np.linspace(3, -3, len(y))
+    out = np.stack([np.zeros_like(odds), odds], axis=1)
+    curve = separation(out, y, 1)
+    assert rejection(*curve) == pytest.approx(8 / 2)
+    assert rejection(*curve, at=0.75) == pytest.approx(8 / 3)
+    assert area(*curve) == pytest.approx((8 + 6 + 5 + 3) / (4 * 8))

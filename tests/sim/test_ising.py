@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -173,3 +174,18 @@ def test_the_heat_capacity_is_the_spread_of_the_energy() -> None:
     spins = microstates(torch.full((800,), 3.0), Lattice(24), sweeps=20)
     spread = float((energy(spins, Lattice(24)) * 24**2).double().var()) / 3.0**2 / 24**2
     assert spread == pytest.approx(heat_capacity(3.0), rel=4 * math.sqrt(2 / 800))
+
+
+def test_the_exact_laws_hold_at_the_critical_point_and_near_zero() -> None:
+    assert onsager_energy(CRITICAL) == pytest.approx(-math.sqrt(2), abs=1e-12)
+    assert onsager_energy(CRITICAL + 1e-7) == pytest.approx(-math.sqrt(2), abs=1e-5)
+    assert onsager_energy(1e-3) == pytest.approx(-2)
+    assert onsager_magnetisation(1e-3) == pytest.approx(1)
+    assert heat_capacity(1e-2) == pytest.approx(0, abs=1e-9)
+
+
+@pytest.mark.parametrize("law", [onsager_energy, onsager_magnetisation, heat_capacity, correlation_length])
+@pytest.mark.parametrize("temperature", [0.0, -1.0, math.nan])
+def test_no_law_holds_at_temperatures_that_are_none(law: Callable[[float], float], temperature: float) -> None:
+    with pytest.raises(InputError, match="expected one above zero"):
+        law(temperature)

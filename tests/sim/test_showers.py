@@ -17,6 +17,7 @@ from vitreous.sim.showers import (
     mean_depth,
     observe,
     signals,
+    uncertainty,
 )
 
 ARRAY = Array()
@@ -106,6 +107,26 @@ def test_muons_come_before_the_rest_and_the_front_is_curved() -> None:
     delay, muon, electron = front(one(), torch.tensor([[100.0, 1000.0, 2000.0]]))
     assert (electron > muon).all()
     assert (delay.diff() > 0).all()
+
+
+def test_the_electromagnetic_part_is_largest_where_the_maximum_is() -> None:
+    shower, far = one(zenith=0.5), torch.full((1, 1), 1000.0)
+    ground = 870 / math.cos(0.5)
+    found = [float(signals(shower._replace(depth=torch.tensor([ground + below])), far)[0]) for below in (-100, 0, 100)]
+    assert found[1] > max(found[0], found[2])
+
+
+def test_times_are_as_uncertain_as_clocks_and_few_particles_make_them() -> None:
+    shower = Primaries(*(value.expand(2000, *value.shape[1:]) for value in one(zenith=0.4)))
+    seen = observe(shower, Array(dead=0.0))
+    distance, ahead = footprint(shower, ARRAY)
+    delay = front(shower, distance)[0]
+    error = uncertainty(delay, seen.traces.sum(-1), ARRAY)
+    off = (seen.start - delay + ahead / 0.299792458)[seen.read] / error[seen.read]
+    assert float(off.mean()) == pytest.approx(0, abs=0.02)
+    assert float(off.std()) == pytest.approx(1, rel=0.02)
+    assert float(error[:, 30].mean()) == pytest.approx(12, rel=0.02)  # at the core the clock is all
+    assert (uncertainty(delay, torch.full_like(delay, 3.0), ARRAY) > uncertainty(delay, 0 * delay + 30, ARRAY)).all()
 
 
 def test_traces_hold_the_mean_signal() -> None:

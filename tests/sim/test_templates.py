@@ -22,7 +22,7 @@ def of_strength(snr: float, count: int, chirps: Chirps = SHORT) -> Events:
     return random_events(chirps, count)._replace(snr=torch.full((count,), snr))
 
 
-def test_the_default_bank_misses_less_than_three_percent_of_any_signal() -> None:
+def test_the_default_bank_misses_less_than_two_percent_of_any_signal() -> None:
     torch.manual_seed(0)
     waves = signals(Chirps(), of_strength(1.0, 300, Chirps()))
     found = Bank(Chirps()).loudest(waves)

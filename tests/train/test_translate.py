@@ -2,13 +2,16 @@
 
 import gzip
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import safetensors.torch
 import torch
+from torch import Tensor
 
 from tests.users import fails
 from vitreous.cli import main
@@ -16,13 +19,15 @@ from vitreous.data.pairs import Pairs, part_of, split_pairs
 from vitreous.data.subwords import SPECIAL, Subwords
 from vitreous.errors import InputError
 from vitreous.insight.alignment import alignment_figure
-from vitreous.nn import RecurrentConfig, TransformerConfig
+from vitreous.nn import RecurrentConfig, Transformer, TransformerConfig
 from vitreous.nn.models import TextConfig
 from vitreous.nn.seq2seq import END, PAD, START, UNKNOWN
 from vitreous.train import TEXTS, TextExperiment, TrainConfig, load_translator, train_text
 from vitreous.train.batches import Buckets, in_order
 from vitreous.train.recipes.translate import MODELS
-from vitreous.train.translate import read_answers
+from vitreous.train.translate import answers, read_answers
+from vitreous.train.translation import Translation, scores
+from vitreous.train.translator import Translator
 
 NUMBERS = {"one": "eins", "two": "zwei", "three": "drei", "four": "vier", "five": "fünf", "six": "sechs"}
 SMALL: dict[str, TextConfig] = {
@@ -62,18 +67,84 @@ def test_a_run_holds_what_is_needed_to_translate(run: Path) -> None:
     assert [row[:2] for row in made] == list(counted().test)
 
 
-def test_a_text_past_the_maximum_is_translated_sentence_by_sentence(run: Path) -> None:
-    pairs = replace(counted(), train=tuple((f"{a}.", f"{b}.") for a, b in counted().train))
-    subwords = Subwords.learnt((text for pair in pairs.train for text in pair), 100)
-    translator = load_translator(run)
-    translator.subwords = subwords
-    long = "one two three four five. " * 8
-    assert len(subwords.encode([long])[0]) > translator.model.length
-    rows = translator._sentences(long)
-    assert 1 < len(rows) <= 8
-    assert " ".join(subwords.decode(rows)) == long.strip()
+@pytest.fixture(scope="module")
+def writer() -> Translator:
+    """One that knows capitals and stops; what it makes of them is another matter."""
+    torch.manual_seed(0)
+    written = [(f"{a.capitalize()}, e.g. i.e.! {b}?", f"{b}.") for a, b in counted().train]
+    subwords = Subwords.learnt((text for pair in written for text in pair), 100)
+    model = Transformer(replace(SMALL["transformer"], vocabulary=len(subwords), length=24))  # type: ignore[arg-type]
+    return Translator(model, Translation("English", "German"), subwords)
+
+
+@pytest.mark.parametrize(
+    ("text", "sentences"),
+    [
+        ("One two. Three four!  Five\n\tsix?", ["One two.", "Three four!", "Five six?"]),
+        ("One two, e.g. Three, i.e. two.", ["One two, e.g. Three, i.e. two."]),
+        ("  One two  ", ["One two"]),
+        ("one two. " * 9, ["one two."] * 9),  # too long for one
+    ],
+)
+def test_a_text_is_translated_sentence_by_sentence(text: str, sentences: list[str], writer: Translator) -> None:
+    assert writer.subwords.decode(writer._sentences(text)) == sentences
+    assert writer([text]) == [" ".join(writer(sentences))]
+
+
+def test_a_sentence_past_the_maximum_is_refused(run: Path) -> None:
     with pytest.raises(InputError, match=r"the sentence 'one one .*…' has .* tokens, the run takes 15"):
-        translator(["one " * 40])
+        load_translator(run)(["one " * 40])
+    with pytest.raises(InputError, match=r"expected a list of them: \['one'\]"):
+        load_translator(run)("one")
+
+
+def test_a_translation_that_does_not_end_says_so(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    translator = load_translator(run)
+    whole = translator(["two three"])
+    monkeypatch.setattr(translator.model, "decode", Unending(translator.model.decode))
+    cut = translator(["two three"])
+    assert whole == ["zwei drei"]
+    assert cut[0].endswith(" …")
+
+
+class Unending:
+    """A decoder that never writes the end."""
+
+    def __init__(self, decode: Callable[..., Tensor]) -> None:
+        self.decode = decode
+
+    def __call__(self, *args: Any, **options: Any) -> Tensor:
+        out = self.decode(*args, **options)
+        out[..., END] = -1e9
+        return out
+
+
+def test_the_loss_is_that_of_smoothed_words_without_padding() -> None:
+    torch.manual_seed(0)
+    out, y = torch.randn(2, 3, 7), torch.tensor([[4, 5, 2], [6, 2, PAD]])
+    chances = out.log_softmax(-1)
+    wanted = torch.full((2, 3, 7), 0.1 / 7)
+    wanted.scatter_add_(2, y.unsqueeze(-1), torch.full((2, 3, 1), 0.9))
+    each = -(wanted * chances).sum(-1)
+    torch.testing.assert_close(Translation("a", "b", 0.1).loss(out, y), each[y != PAD].mean())
+    counts = Translation("a", "b", 0.1).counts(out, y)
+    torch.testing.assert_close(counts["loss"], -chances.gather(2, y.unsqueeze(-1)).squeeze(-1)[y != PAD].sum())
+    assert counts["tokens"] == 5
+
+
+def test_scores_are_of_translations_against_references() -> None:
+    references = ["die Datei ist nicht lesbar", "der Ordner ist leer"]
+    assert scores(references, references)["bleu"] == pytest.approx(100)
+    wrong = scores(["die Datei ist nicht da", "ein Ordner"], references)
+    assert 10 < wrong["bleu"] < 90
+    sacrebleu = pytest.importorskip("sacrebleu")
+    assert wrong["bleu"] == sacrebleu.corpus_bleu(["die Datei ist nicht da", "ein Ordner"], [references]).score
+
+
+def test_sources_that_are_too_long_have_no_translation_and_count(run: Path) -> None:
+    translator = load_translator(run)
+    rows = translator.subwords.encode(["two three", "one " * 40])
+    assert answers(translator.model, translator.subwords, rows) == ["zwei drei", ""]
 
 
 def test_alignments_sum_to_one_and_find_the_words(run: Path) -> None:
@@ -222,6 +293,17 @@ def test_commands_take_texts(run: Path, tmp_path: Path, capsys: pytest.CaptureFi
 
 def test_mistakes_are_one_line(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "text: is empty" in fails(capsys, "predict", str(run), " ")
+    assert "text: is not valid UTF-8" in fails(capsys, "predict", str(run), "bad\udcff")
+    assert "never seen: '<'" in fails(capsys, "predict", str(run), "one <pad> two")
+    assert "none.txt: no such file" in fails(capsys, "predict", str(run), "none.txt")
+    empty, two = tmp_path / "empty.txt", tmp_path / "two lines.txt"
+    empty.write_text("\n \n")
+    two.write_text("one\ntwo\n")
+    assert "empty.txt: holds no text" in fails(capsys, "predict", str(run), str(empty))
+    assert "has 2 lines" in fails(capsys, "explain", str(run), str(two), "--out", str(tmp_path / "x.png"))
+    for flag in (("--freeze",), ("--layer-decay", "0.5"), ("--stream", "bfloat16")):
+        wrong = fails(capsys, "train", "translate-en-de", "--out", str(tmp_path / "s"), *flag)
+        assert "are not for texts" in wrong or "is missing" in wrong  # the pairs
     assert "never seen: '漢'" in fails(capsys, "predict", str(run), "one 漢")
     assert "tokens, the run takes 15" in fails(capsys, "predict", str(run), "one " * 40)
     assert "interval: " in fails(capsys, "predict", str(run), "one", "--interval", "0.9")

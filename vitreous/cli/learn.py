@@ -1,11 +1,40 @@
 """Commands that train: on labels, without them, on several settings, and for fewer tokens."""
 
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
-from tyro.conf import Positional, arg
+from tyro.conf import OmitArgPrefixes, Positional, arg
 
 Scale = Literal["none", "channel", "sample", "point", "root", "slope", "curvature"]
+
+
+@dataclass(frozen=True)
+class Loop:
+    """How long and how fast to train. What is not given is the recipe's.
+
+    Args:
+        epochs: times that every sample is seen.
+        steps: optimiser steps, instead of epochs.
+        minutes: time that the training may take; the learning rate then falls with the time.
+        batch: samples of a step, of texts tokens; contrasting wants large ones.
+        lr: highest learning rate.
+        optimiser: AdamW, or Muon for the matrices.
+        precision: auto is bfloat16 on a GPU that has it, float32 elsewhere; float8 has products of eight bits.
+        seed: of everything that is random.
+    """
+
+    epochs: float | None = None
+    steps: int | None = None
+    minutes: float | None = None
+    batch: int | None = None
+    lr: float | None = None
+    optimiser: Literal["adamw", "muon"] | None = None
+    precision: Literal["auto", "float32", "bfloat16", "float8"] | None = None
+    seed: int | None = None
+
+
+_RECIPES_OWN = Loop()
 
 
 def train(
@@ -20,17 +49,10 @@ def train(
     freeze: bool = False,
     layer_decay: float | None = None,
     resume: bool = False,
-    epochs: float | None = None,
-    steps: int | None = None,
-    minutes: float | None = None,
-    batch: int | None = None,
-    lr: float | None = None,
-    optimiser: Literal["adamw", "muon"] | None = None,
+    loop: OmitArgPrefixes[Loop] = _RECIPES_OWN,
     accumulate: int | None = None,
     shard: bool = False,
-    precision: Literal["auto", "float32", "bfloat16", "float8"] | None = None,
     stream: Literal["float32", "bfloat16"] | None = None,
-    seed: int | None = None,
     device: Literal["auto", "cpu", "cuda"] = "auto",
     tensorboard: bool = False,
 ) -> None:
@@ -55,27 +77,19 @@ def train(
         freeze: with --from: train the head alone.
         layer_decay: with --from: factor of the learning rate from each layer to the one below, e.g. 0.75.
         resume: go on with a run that was stopped, or begin it.
-        epochs: times that every sample is seen.
-        steps: optimiser steps, instead of epochs.
-        minutes: time that the training may take; the learning rate then falls with the time.
-        batch: samples of a step; of texts, tokens.
-        lr: highest learning rate.
-        optimiser: AdamW, or Muon for the matrices.
+        loop: how long and how fast to train; what is not given is the recipe's.
         accumulate: parts into which each batch is cut to save memory.
         shard: share the model among the processes of a torchrun (FSDP) instead of giving each its own.
-        precision: auto is bfloat16 on a GPU that has it, float32 elsewhere; float8 has products of eight bits.
         stream: what tokens are kept in between the blocks; bfloat16 is faster, and fine where three digits are.
-        seed: of everything that is random.
         device: where to train.
         tensorboard: write curves for TensorBoard too.
     """
     from vitreous import commands
     from vitreous.train.recipes import TEXTS
 
-    changes = {
-        "epochs": epochs, "steps": steps, "minutes": minutes, "batch": batch, "lr": lr, "optimiser": optimiser,
-        "accumulate": accumulate, "shard": shard or None, "precision": precision, "stream": stream, "seed": seed,
-        "layer_decay": layer_decay, "freeze": freeze or None, "scale": scale,
+    changes = asdict(loop) | {
+        "accumulate": accumulate, "shard": shard or None, "stream": stream, "layer_decay": layer_decay,
+        "freeze": freeze or None, "scale": scale,
     }  # fmt: skip
     make = commands.text_experiment if data in TEXTS else commands.experiment
     made = make(data, target, model, changes, system, start)
@@ -92,14 +106,7 @@ def pretrain(
     system: str | None = None,
     scale: Scale | None = None,
     resume: bool = False,
-    epochs: float | None = None,
-    steps: int | None = None,
-    minutes: float | None = None,
-    batch: int | None = None,
-    lr: float | None = None,
-    optimiser: Literal["adamw", "muon"] | None = None,
-    precision: Literal["auto", "float32", "bfloat16", "float8"] | None = None,
-    seed: int | None = None,
+    loop: OmitArgPrefixes[Loop] = _RECIPES_OWN,
     device: Literal["auto", "cpu", "cuda"] = "auto",
     tensorboard: bool = False,
 ) -> None:
@@ -122,23 +129,13 @@ def pretrain(
         scale: what is done to samples first. sample: each by its own mean and deviation; point: every point by those of
             all samples; slope, curvature: the derivatives of a spectrum, by both, for bands on a background.
         resume: go on with a run that was stopped, or begin it.
-        epochs: times that every sample is seen.
-        steps: optimiser steps, instead of epochs.
-        minutes: time that the training may take; the learning rate then falls with the time.
-        batch: samples of a step; contrast wants large ones.
-        lr: highest learning rate.
-        optimiser: AdamW, or Muon for the matrices.
-        precision: auto is bfloat16 on a GPU that has it, float32 elsewhere; float8 has products of eight bits.
-        seed: of everything that is random.
+        loop: how long and how fast to train; what is not given is the recipe's.
         device: where to train.
         tensorboard: write curves for TensorBoard too.
     """
     from vitreous import commands
 
-    changes = {
-        "epochs": epochs, "steps": steps, "minutes": minutes, "batch": batch, "lr": lr, "optimiser": optimiser,
-        "precision": precision, "seed": seed, "scale": scale,
-    }  # fmt: skip
+    changes = asdict(loop) | {"scale": scale}
     made = commands.pretraining(data, target, {"method": method, "ratio": ratio}, changes, system)
     commands.run_pretraining(made, out, resume, device, tensorboard)
 

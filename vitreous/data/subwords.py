@@ -25,6 +25,7 @@ class Subwords:
             self._tokenizer: Any = tokenizers.Tokenizer.from_str(content)
         except Exception as fault:  # it raises Exception itself
             raise InputError(f"is damaged ({fault})") from None
+        self._tokenizer.encode_special_tokens = True  # a '<s>' in a text is three signs, not the start of one
         self.content = content
         if tuple(self._tokenizer.id_to_token(i) for i in range(len(SPECIAL))) != SPECIAL:
             raise InputError(f"is no vocabulary of ours, whose first tokens are {' '.join(SPECIAL)}")

@@ -9,6 +9,8 @@ from vitreous.errors import InputError
 from vitreous.nn.cache import State
 from vitreous.nn.seq2seq import END, PAD, START, UNKNOWN, Encoded, Seq2Seq
 
+_CUT = 1e6  # by which a sequence that does not come to an end is worse than one that does
+
 
 class Decoded(NamedTuple):
     """Tokens `(B, T)`, padded behind their end, and the score `(B,)` of each row: its mean log-probability."""
@@ -51,10 +53,10 @@ def greedy(model: Seq2Seq, source: Tensor, most: int = 0, cached: bool = True, s
 
 @torch.no_grad()
 def beam(model: Seq2Seq, source: Tensor, width: int = 4, most: int = 0) -> Decoded:
-    """The best of the sequences that `width` beams find; beam 0 is greedy.
+    """The best of the sequences that `width` beams find, of those that have ended if some have; beam 0 is greedy.
 
     The beams are nested: each takes the likeliest token that those before it and it itself lead to and that none of
-    them has taken. So the first w of them are the beams of a search of width w, and a wider search never scores lower.
+    them has taken. So the first w of them are the beams of a search of width w, and a wider search never finds worse.
     """
     if width < 1:
         raise InputError(f"beam: found {width}, expected at least 1")
@@ -80,7 +82,7 @@ def beam(model: Seq2Seq, source: Tensor, width: int = 4, most: int = 0) -> Decod
         if bool(ended.all()):
             break
     score = total / count.clamp(min=1)
-    best = score.argmax(1, keepdim=True)
+    best = torch.where(ended, score, score - _CUT).argmax(1, keepdim=True)
     return Decoded(_of(written, best).squeeze(1)[:, 1:], score.gather(1, best).squeeze(1))
 
 

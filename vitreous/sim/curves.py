@@ -110,7 +110,8 @@ def random_visits(survey: Survey, count: int, device: torch.device | str = "cpu"
 def observed(survey: Survey, count: int, device: torch.device | str = "cpu") -> Curves:
     """Curves of as many supernovae of each kind.
 
-    One that would not be detected three times is brought nearer: its redshift is drawn again below the one before.
+    One that would not be detected three times is brought nearer: its redshift is drawn again below the one before, a
+    few times at most.
     """
     s, visits = random_supernovae(count, survey.dust, device), random_visits(survey, count, device)
     start = survey.season * (0.1 + 0.6 * torch.rand(count, 1, device=device))

@@ -197,35 +197,42 @@ def _check(temperature: Tensor) -> None:
 
 def onsager_energy(temperature: float) -> float:
     """Energy per spin of the infinite periodic lattice, in |J| (Onsager 1944)."""
-    beta = 1 / temperature
-    k = 2 * math.sinh(2 * beta) / math.cosh(2 * beta) ** 2
-    return -(1 + 2 / math.pi * (2 * math.tanh(2 * beta) ** 2 - 1) * _elliptic(k)) / math.tanh(2 * beta)
+    order = math.tanh(2 * _inverse(temperature))
+    lean = 2 * order**2 - 1  # its square is 1 - k²
+    return -(1 + 2 / math.pi * lean * _elliptic(abs(lean))) / order if lean else -1 / order
 
 
 def onsager_magnetisation(temperature: float) -> float:
     """Spontaneous magnetisation of the infinite lattice (Yang 1952)."""
+    beta = _inverse(temperature)
     if temperature >= CRITICAL:
         return 0.0
-    return float((1 - math.sinh(2 / temperature) ** -4) ** 0.125)
+    return float((1 - math.sinh(min(2 * beta, 100.0)) ** -4) ** 0.125)
 
 
-def heat_capacity(temperature: float, step: float = 1e-3) -> float:
+def heat_capacity(temperature: float) -> float:
     """Of the infinite lattice, per spin, in k: the slope of Onsager's energy, taken over a small step."""
+    step = 5e-4 * temperature
     return (onsager_energy(temperature + step) - onsager_energy(temperature - step)) / (2 * step)
 
 
 def correlation_length(temperature: float) -> float:
     """Along an axis of the infinite lattice, in spins: how far fluctuations are alike (McCoy and Wu 1973)."""
-    beta = 1 / temperature
+    beta = _inverse(temperature)
     rate = -math.log(math.tanh(beta)) - 2 * beta
     if rate > 0:
         return 1 / rate
     return 1 / (-2 * rate) if rate < 0 else math.inf
 
 
-def _elliptic(k: float) -> float:
-    """The complete elliptic integral of the first kind, by the arithmetic-geometric mean."""
-    a, b = 1.0, math.sqrt(max(0.0, 1 - k * k))
+def _inverse(temperature: float) -> float:
+    _check(torch.tensor([temperature]))
+    return 1 / temperature
+
+
+def _elliptic(complement: float) -> float:
+    """The complete elliptic integral of the first kind, of √(1 - k²), by the arithmetic-geometric mean."""
+    a, b = 1.0, complement
     while abs(a - b) > 1e-15 * a:
         a, b = (a + b) / 2, math.sqrt(a * b)
-    return math.pi / (2 * a) if a > 0 else math.inf
+    return math.pi / (2 * a)

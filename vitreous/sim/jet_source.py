@@ -65,12 +65,18 @@ class Made:
     """`(jets,)`: which of `ORIGINS`."""
 
     def write(self, path: Path) -> None:
-        """Keep them, with the digits that a detector would tell: three."""
+        """Keep them, with the digits that a detector would tell: three.
+
+        The mass of a particle is kept and not its energy, which would need more digits: masses of pairs are what large
+        energies and momenta differ by.
+        """
         content = io.BytesIO()
         count, particles, axis = self.jets
+        mass = np.sqrt(np.maximum(0.0, np.exp(2.0 * particles[:, 3]) - _momenta(self.jets) ** 2))
         np.savez_compressed(
-            content, count=count.astype(np.int16), momenta=particles[:, :4].astype(np.float16),
-            charge=particles[:, 4].astype(np.int8), axis=axis, origin=self.origin.astype(np.int8),
+            content, count=count.astype(np.int16), places=particles[:, :3].astype(np.float16),
+            mass=mass.astype(np.float16), charge=particles[:, 4].astype(np.int8), axis=axis,
+            origin=self.origin.astype(np.int8),
         )  # fmt: skip
         path.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(path, content.getvalue())
@@ -80,11 +86,20 @@ class Made:
         """The inverse of `write`."""
         try:
             with path.open("rb") as file, np.load(file, allow_pickle=False) as kept:
-                particles = np.column_stack([kept["momenta"], kept["charge"]]).astype(np.float32)
+                places, mass = (kept[name].astype(np.float64) for name in ("places", "mass"))
+                particles = np.column_stack([places, np.zeros_like(mass), kept["charge"]])
                 jets = Ragged(kept["count"].astype(np.int32), particles, kept["axis"])
-                return cls(jets, kept["origin"].astype(np.int64))
+                particles[:, 3] = np.log(np.hypot(_momenta(jets), mass))
+                return cls(jets._replace(particles=particles.astype(np.float32)), kept["origin"].astype(np.int64))
         except (ValueError, KeyError, OSError, EOFError, zipfile.BadZipFile) as fault:
             raise InputError(f"{path}: is damaged ({fault}); delete it, and the jets are made again") from None
+
+
+def _momenta(jets: Ragged) -> NDArray[np.float64]:
+    """Of each particle the momentum `(particles,)`, in GeV."""
+    eta, _, log_pt = jets.particles[:, :3].astype(np.float64).T
+    momenta: NDArray[np.float64] = np.exp(log_pt) * np.cosh(eta + np.repeat(jets.axis[:, 0], jets.sizes))
+    return momenta
 
 
 def jets_file(jets: Jets, each: int, seed: int) -> Path:

@@ -70,7 +70,7 @@ def shower_source(
 ) -> Source:
     """New showers at every step of a training, and fixed ones to validate and to test on, whatever the layout.
 
-    What is fixed is kept in half precision, which is finer than any station.
+    What is fixed is kept in half precision, which is finer than any station and its clock.
     """
     check_choice("layout", layout, LAYOUTS)
     array = array or Array()

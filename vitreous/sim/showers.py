@@ -28,6 +28,7 @@ _ELONGATION = 58.0  # g/cm² by which the maximum is deeper for ten times the en
 _DEEP = 790.0  # g/cm², mean maximum of protons of 10 EeV
 _PULSE = 60.0  # nanoseconds in which a tank's light decays
 _GRAIN = 0.1  # VEM that a typical electron or photon leaves
+_EARLY, _LATE = 0.7, 0.8  # widths of the arrivals of muons and of the rest, in logarithms
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,8 @@ class Array(Settings):
     """Share of the stations that are out of order."""
     noise: float = 0.015
     """Of a sample, in VEM."""
+    clock: float = 12.0
+    """Error of a station's clock, in ns."""
     lowest: float = 5.0
     """Energy of a shower at least, in EeV; by its logarithm."""
     highest: float = 100.0
@@ -54,7 +57,7 @@ class Array(Settings):
     def __post_init__(self) -> None:
         super().__post_init__()
         self._at_least(1, "rings")
-        self._at_least(0, "noise", "threshold")
+        self._at_least(0, "noise", "threshold", "clock")
         self._probability("dead")
         if self.spacing <= 0:
             raise InputError(f"spacing: found {self.spacing:g} m, expected more than 0")
@@ -101,7 +104,7 @@ class Seen(NamedTuple):
     traces: Tensor
     """`(B, stations, SAMPLES)` in VEM; zero where nothing is read."""
     start: Tensor
-    """`(B, stations)`: nanoseconds when each trace begins, from when the front passes the middle station."""
+    """`(B, stations)`: nanoseconds when each trace begins, as its clock says, from when the shower hits the ground."""
     read: Tensor
     """`(B, stations)`: whether it is read."""
 
@@ -112,7 +115,7 @@ def mean_depth(nucleons: Tensor, energy: Tensor) -> Tensor:
 
 
 def draw_primaries(count: int, array: Array, device: torch.device | str = "cpu") -> Primaries:
-    """Protons, helium, nitrogen and iron in equal shares, from all directions, on the cell around the middle."""
+    """Protons, helium, nitrogen and iron in equal shares, from all directions, about the middle station."""
     kinds = torch.tensor(list(NUCLEI.values()), dtype=torch.float32, device=device)
     nucleons = kinds[torch.randint(len(kinds), (count,), device=device)]
     draw = torch.rand(6, count, device=device)
@@ -150,8 +153,9 @@ def signals(primaries: Primaries, distance: Tensor) -> tuple[Tensor, Tensor]:
     slant = _GROUND / primaries.zenith.cos()
     past = (slant - primaries.depth)[:, None]  # g/cm² from the maximum to the ground
     r = distance.clamp(min=100) / 1000
-    age = torch.exp(-past.clamp(min=-200) / 260) * (1 + (past + 200).clamp(min=0) / 260)
-    electrons = 20 * (primaries.energy / 10)[:, None] * age * r**-2.3 * ((r + 0.7) / 1.7) ** -2.3
+    beyond = past.clamp(min=-200) / 260
+    age = torch.exp(-beyond) * (1 + beyond)
+    electrons = 32 * (primaries.energy / 10)[:, None] * age * r**-2.3 * ((r + 0.7) / 1.7) ** -2.3
     worn = torch.exp(-(slant - _GROUND) / 1300)[:, None]
     muons = 15 * primaries.muons[:, None] * worn * r**-0.75 * ((r + 0.32) / 1.32) ** -2.5
     return electrons, muons
@@ -165,8 +169,28 @@ def front(primaries: Primaries, distance: Tensor) -> tuple[Tensor, Tensor, Tenso
         :, None
     ]  # metres to X_max
     delay = (torch.hypot(height, distance) - height) / _LIGHT
-    muon = 60 + 0.35 * delay
+    muon = _muon_arrival(delay)
     return delay, muon, muon + 0.18 * distance * torch.exp(-past / 500)[:, None]
+
+
+def _muon_arrival(delay: Tensor) -> Tensor:
+    """Mean arrival of muons after the front, in ns."""
+    return 60 + 0.35 * delay
+
+
+def uncertainty(delay: Tensor, signal: Tensor, array: Array) -> Tensor:
+    """Of the time when a trace begins, in ns: the clock's, and what few particles leave open of where the front is.
+
+    As in Bonifazi, Letessier-Selvon and Santos 2008: of n particles half come within T₅₀, so that the first one is
+    2 T₅₀ / n √((n − 1) / (n + 1)) from where it is expected.
+
+    Args:
+        delay: of the front behind a plane, in ns.
+        signal: in VEM, of a particle one.
+    """
+    half = math.exp(-(_EARLY**2) / 2) * _muon_arrival(delay)  # the median of a log-normal distribution
+    n = signal.clamp(min=1)
+    return torch.hypot(2 * half / n * ((n - 1) / (n + 1)).sqrt(), torch.full_like(half, array.clock))
 
 
 def observe(primaries: Primaries, array: Array) -> Seen:
@@ -174,15 +198,16 @@ def observe(primaries: Primaries, array: Array) -> Seen:
     distance, ahead = footprint(primaries, array)
     electrons, muons = signals(primaries, distance)
     delay, muon_time, electron_time = front(primaries, distance)
-    early = torch.poisson(muons[..., None] * _arrivals(muon_time, 0.7))
-    late = torch.poisson(electrons[..., None] / _GRAIN * _arrivals(electron_time, 0.8)) * _GRAIN
+    early = torch.poisson(muons[..., None] * _arrivals(muon_time, _EARLY))
+    late = torch.poisson(electrons[..., None] / _GRAIN * _arrivals(electron_time, _LATE)) * _GRAIN
     pulse = torch.exp(-torch.arange(math.ceil(6 * _PULSE / STEP), device=distance.device) * (STEP / _PULSE))
     light = F.pad((early + late).flatten(0, 1)[:, None], (len(pulse) - 1, 0))
     traces = F.conv1d(light, (pulse / pulse.sum()).flip(0)[None, None])[:, 0].view_as(early)
     traces = traces + array.noise * torch.randn_like(traces)
     works = torch.rand_like(distance) >= array.dead
-    read = works & (traces.sum(-1) > array.threshold)
-    start = delay - ahead / _LIGHT
+    total = traces.sum(-1)
+    read = works & (total > array.threshold)
+    start = delay - ahead / _LIGHT + uncertainty(delay, total, array) * torch.randn_like(delay)
     return Seen(traces * read[..., None], start * read, read)
 
 

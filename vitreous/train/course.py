@@ -99,7 +99,7 @@ def follow(
     if config.keep == "last" or loop.evaluate is None:
         keep(loop.weights())
     accelerator.wait_for_everyone()
-    result = course.finish() | {"steps": loop.done, "seconds": round(time.monotonic() - started, 1)}
+    result = course.finish() | {"steps": loop.done, "seconds": round(loop.before + time.monotonic() - started, 1)}
     if main:
         write_atomically(folder / RESULT, (json.dumps(result, indent=1) + "\n").encode())
     accelerator.wait_for_everyone()

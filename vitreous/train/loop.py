@@ -82,7 +82,7 @@ class Loop:
         self._total = torch.zeros((), device=accelerator.device)
         self._broken = torch.full((), config.steps, device=accelerator.device)
         self._counted = 0
-        self.reached, self._before, self._started = 0.0, 0.0, time.monotonic()
+        self.reached, self.before, self._started = 0.0, 0.0, time.monotonic()
 
     def resume(self) -> None:
         """Go back to the last saved state."""
@@ -96,7 +96,7 @@ class Loop:
             for name, value in self._floats().items():
                 self.average[name].copy_(value)
         state.scatter(tensors, about["numbers"], unwrap(self.model), self._plain())
-        self.done, self.stale, self._before = about["done"], about["stale"], about.get("seconds", 0.0)
+        self.done, self.stale, self.before = about["done"], about["stale"], about.get("seconds", 0.0)
         self.best = math.inf if about["best"] is None else about["best"]
 
     def fit(self, improved: Callable[[dict[str, Any]], None]) -> None:
@@ -124,7 +124,7 @@ class Loop:
         return self.done == 0 or max(self.done, self.reached) < self.config.steps
 
     def _seconds(self) -> float:
-        return self._before + time.monotonic() - self._started
+        return self.before + time.monotonic() - self._started
 
     def _step(self, step: int) -> None:
         config = self.config

@@ -81,6 +81,8 @@ def train_text(
         return found
     if e.train.accumulate > 1 or e.train.shard:
         raise InputError("accumulate, shard: are not for texts; a smaller --batch, of tokens, takes less memory")
+    if e.train.freeze or e.train.layer_decay != 1 or e.train.stream != "float32":
+        raise InputError("freeze, layer_decay, stream: are not for texts")
     if e.scored:
         load_extra("sacrebleu", "translate")  # before the training rather than after it
     task = Translation(*e.languages, e.label_smoothing)
@@ -93,6 +95,8 @@ def train_text(
         raise InputError(f"{e.pairs.name}: no pair to train on has fewer than {e.model.length} tokens")
     stream = Buckets(fitting, e.train.batch, e.model.length, e.train.seed, *place)
     config = e.train
+    if e.epochs < 0:
+        raise InputError(f"epochs: found {e.epochs:g}, expected more than 0")
     if e.epochs:
         steps = max(1, round(e.epochs * len(stream)))
         config = replace(config, steps=steps, evaluate_every=max(1, min(config.evaluate_every, steps // 10)))
@@ -165,7 +169,8 @@ def _evaluated(
 def answers(model: TextModel, subwords: Subwords, rows: Sequence[Sequence[int]]) -> list[str]:
     """Translations by greedy search; of a source that is longer than the model takes there is none, which counts."""
     fit = [len(row) < model.length for row in rows]
-    found = iter(subwords.decode(translated(model, [row for row, fits in zip(rows, fit, strict=True) if fits])))
+    written = translated(model, [row for row, fits in zip(rows, fit, strict=True) if fits])
+    found = iter(subwords.decode(each.tokens for each in written))
     return [next(found) if fits else "" for fits in fit]
 
 

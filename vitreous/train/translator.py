@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from numpy.typing import NDArray
@@ -29,7 +29,9 @@ SUBWORDS = "subwords.json"
 BEAM = 4
 """Beams of a search."""
 _AT_ONCE = 2**15  # tokens of the sources that are translated together
-_SENTENCE = re.compile(r"(?<=[.!?…])\s+")
+_SENTENCE = re.compile(r"(?<=[.!?…])(?<!e\.g\.)(?<!i\.e\.)(?<!etc\.)(?<!vs\.) (?=[\"'“‘(]*[A-Z0-9])")
+_STOP = re.compile(r"(?<=[.!?…]) ")  # where a sentence that is too long may have ended, too
+_CUT = " …"  # behind a translation that does not come to an end
 
 
 @dataclass(frozen=True)
@@ -55,10 +57,13 @@ class Translator:
         self.model, self.task, self.subwords, self.data = model.eval(), task, subwords, data
 
     def __call__(self, texts: Sequence[str], width: int = BEAM) -> list[str]:
-        """The translation of each text; one that is too long is translated sentence by sentence."""
+        """The translation of each text, sentence by sentence; one that does not come to an end has … behind it."""
+        if isinstance(texts, str):
+            raise InputError(f"texts: found one text, expected a list of them: [{texts[:30]!r}]")
         parts = [self._sentences(text) for text in texts]
-        rows = translated(self.model, [row for sentences in parts for row in sentences], width)
-        found = iter(self.subwords.decode(rows))
+        written = translated(self.model, [row for sentences in parts for row in sentences], width)
+        decoded = self.subwords.decode(each.tokens for each in written)
+        found = iter(text + _CUT * (not each.ended) for text, each in zip(decoded, written, strict=True))
         return [" ".join(next(found) for _ in sentences) for sentences in parts]
 
     def align(self, text: str) -> Alignment:
@@ -69,9 +74,9 @@ class Translator:
         """
         sentences = self._sentences(text)
         if len(sentences) > 1:
-            raise InputError(f"text: is too long to be drawn as a whole; give one of its {len(sentences)} sentences")
+            raise InputError(f"text: is drawn sentence by sentence; give one of its {len(sentences)}")
         source = [*sentences[0], END]
-        (target,) = translated(self.model, sentences, BEAM)
+        ((target, _),) = translated(self.model, sentences, BEAM)
         device = self.model.table.device
         x = torch.tensor([source], device=device), torch.tensor([[START, *target]], device=device)
         layer = max(0, len(self.model.blocks) - 2)
@@ -84,47 +89,54 @@ class Translator:
         return Alignment(tuple(word for word, _ in columns), tuple(word for word, _ in rows), weights.numpy())
 
     def _sentences(self, text: str) -> list[list[int]]:
-        """A text as tokens, in as few pieces as the model takes, cut between sentences."""
-        if not text.strip():
+        """The sentences of a text as tokens, which is how a model meets them in training."""
+        text = " ".join(text.split())
+        if not text:
             raise InputError("text: is empty; give a sentence to translate")
+        if any("\ud800" <= sign <= "\udfff" for sign in text):  # what Python makes of bytes that are no signs
+            raise InputError("text: is not valid UTF-8")
         unknown = self.subwords.unknown(text)
         if unknown:
             signs = " ".join(repr(sign) for sign in unknown[:8])
             raise InputError(f"text: has signs that the run has never seen: {signs}")
         most = self.model.length - 1  # and its end
-        (row,) = self.subwords.encode([text.strip()])
-        if len(row) <= most:
-            return [row]
-        pieces = _SENTENCE.split(text.strip())
+        pieces = [
+            part
+            for piece in _SENTENCE.split(text)
+            for part in ([piece] if len(self.subwords.encode([piece])[0]) <= most else _STOP.split(piece))
+        ]
         rows = self.subwords.encode(pieces)
         for piece, row in zip(pieces, rows, strict=True):
             if len(row) > most:
                 raise InputError(
                     f"text: the sentence '{piece[:30]}…' has {len(row)} tokens, the run takes {most}; cut it in two"
                 )
-        joined: list[str] = []
-        for piece in pieces:
-            if joined and len(self.subwords.encode([f"{joined[-1]} {piece}"])[0]) <= most:
-                joined[-1] += f" {piece}"
-            else:
-                joined.append(piece)
-        return self.subwords.encode(joined)
+        return rows
 
 
-def translated(model: Seq2Seq, rows: Sequence[Sequence[int]], width: int = 1) -> list[list[int]]:
+class Written(NamedTuple):
+    """A translation as tokens, without its end, and whether it came to one."""
+
+    tokens: list[int]
+    ended: bool
+
+
+def translated(model: Seq2Seq, rows: Sequence[Sequence[int]], width: int = 1) -> list[Written]:
     """Translations of rows of tokens, without ends, those of like length together; by greedy search if `width` is 1.
 
     One that does not come to an end is cut at twice the length of the longest source beside it, and a few more.
     """
     order = sorted(range(len(rows)), key=lambda i: len(rows[i]))
-    device, found = model.table.device, dict[int, list[int]]()
+    device, found = model.table.device, dict[int, Written]()
     while order:
         some = _together(order, rows, width)
         length = len(rows[some[-1]]) + 1
         source = padded([[*rows[i], END] for i in some], length).to(device)
         most = min(model.length, 2 * length + 16)
         tokens: Tensor = (greedy(model, source, most) if width == 1 else beam(model, source, width, most)).tokens
-        found |= dict(zip(some, trimmed(tokens.cpu()), strict=True))
+        tokens = tokens.cpu()
+        written = map(Written, trimmed(tokens), (tokens == END).any(1).tolist())
+        found |= dict(zip(some, written, strict=True))
         order = order[len(some) :]
     return [found[i] for i in range(len(rows))]
 
