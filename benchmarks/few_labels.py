@@ -5,8 +5,8 @@
     python -m benchmarks.few_labels --validate --methods contrast masked       # to choose settings: no test image
 
 600 labelled images, 60 of each digit, are drawn anew for every seed; the 60,000 training images are seen without their
-labels. All rows share the model, the augmentation and the 600 labels, and are scored once on the 10,000 test images;
-no label but the 600 chooses anything.
+labels. All rows share the model, the 600 labels and the augmentation of the training on them (views that are contrasted
+differ by more), and are scored once on the 10,000 test images. `--validate` chooses settings by 5,000 other labels.
 """
 
 import json

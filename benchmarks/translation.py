@@ -22,11 +22,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
 import safetensors.torch
 import torch
 import tyro
+from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
+from sklearn.feature_extraction.text import CountVectorizer
 from torch import Tensor
 
 from vitreous.data.pairs import Pairs, en_de
@@ -43,8 +46,9 @@ from vitreous.zoo.weights import WEIGHTS
 
 MEASURED, ANSWERED, PACKED = "measured.json", "answers.json.gz", "transformer.tar.gz"
 LENGTHS = (10, 20, 40, 80)
+LIKE = 0.7  # share of the words above which two sentences are alike
 PART = 15 << 20  # bytes of a part of the packed run
-CONSOLE = Console(width=120)
+CONSOLE = Console(width=150)
 
 
 def experiment(
@@ -117,18 +121,18 @@ def measure(made: TextExperiment, folder: Path, device: str) -> tuple[dict[str, 
     translator = load_translator(folder, place)
     model, subwords = translator.model, translator.subwords
     coded = subwords.encode([source for source, _ in made.pairs.test])
-    train = [tuple(subwords.encode(list(pair))) for pair in made.pairs.train[:2000]]
-    sample = Buckets([(a, b) for a, b in train], made.train.batch, made.model.length, 0, torch.device("cpu"))
-    share = sum(len(b) + 1 for _, b in train) / sum(y.numel() for _, y in sample.samples)  # that is no padding
-    rate = result["steps"] * made.train.batch * share / (60 * made.train.minutes)
+    train = zip(*(subwords.encode([pair[side] for pair in made.pairs.train]) for side in (0, 1)), strict=True)
+    fitting = [pair for pair in train if max(map(len, pair)) < made.model.length]
+    batches = Buckets(fitting, made.train.batch, made.model.length, 0, torch.device("cpu"))
+    epochs, tokens = result["steps"] / len(batches), sum(len(target) + 1 for _, target in fitting)
     told = {
         "parameters": result["parameters"],
         "steps": result["steps"],
         "seconds": 60 * made.train.minutes,
         "seconds with all": whole,
         "validation": result["validation"],
-        "tokens per second": rate,
-        "epochs": result["steps"] * made.train.batch * share / _tokens(made.pairs, train),
+        "tokens per second": epochs * tokens / (60 * made.train.minutes),
+        "epochs": epochs,
         "growth": growth(model, coded, 64),
         "cache": [cached(model, coded, rows) for rows in (1, 64, *(_MANY if place == "cuda" else ()))],
         "device": torch.cuda.get_device_name() if place == "cuda" else "CPU",
@@ -136,9 +140,22 @@ def measure(made: TextExperiment, folder: Path, device: str) -> tuple[dict[str, 
     return told, [text for _, _, text in read_answers(folder / ANSWERS)]
 
 
-def _tokens(pairs: Pairs, sample: list[tuple[Any, ...]]) -> float:
-    """Target tokens of an epoch, from a sample of its pairs."""
-    return sum(len(b) + 1 for _, b in sample) / len(sample) * len(pairs.train)
+def unlike(pairs: Pairs, most: float = LIKE) -> NDArray[np.bool_]:
+    """Which pairs of the test part share no more of their words, source or target, with any of the training part.
+
+    As shares of all words of both (Jaccard). Messages of programs are alike: a figure of all of them says how well a
+    model remembers, too.
+    """
+    found = np.zeros(len(pairs.test), bool)
+    for side in (0, 1):
+        count = CountVectorizer(binary=True, token_pattern=r"\w+")
+        known = count.fit_transform([pair[side] for pair in pairs.train]).T.tocsc()
+        asked, sizes = count.transform([pair[side] for pair in pairs.test]), known.sum(0)
+        whole = [len({*count.build_analyzer()(pair[side])}) for pair in pairs.test]  # with words that are new
+        for row in range(len(whole)):
+            both = (asked[row] @ known).toarray()
+            found[row] |= bool((both > most * (whole[row] + sizes - both)).any())
+    return ~found
 
 
 def pack(run: Path, out: Path) -> None:
@@ -177,19 +194,25 @@ def table(folder: Path) -> Table:
         "parameters",
         "steps",
         "epochs",
+        "validation loss",
         "BLEU",
+        "BLEU of the unlike",
         "chrF",
         "tokens/s",
         *(f"{n} tokens" for n in LENGTHS),
     ):
         shown.add_column(heading, justify="left" if heading == "model" else "right")
+    kept = unlike(en_de()).nonzero()[0]
     for name, row in told.items():
         found = scores(answers[name], answers["reference"])
+        hard = scores(*([answers[part][i] for i in kept] for part in (name, "reference")))
         times = [f"{ms:.0f} ms" for ms in row["growth"].values()]
         numbers = (f"{row['parameters']:,}", f"{row['steps']:,}", f"{row['epochs']:.1f}")
         shown.add_row(
-            name, *numbers, f"{found['bleu']:.1f}", f"{found['chrf']:.1f}", f"{row['tokens per second']:,.0f}", *times
-        )
+            name, *numbers, f"{row['validation']['loss']:.2f}", f"{found['bleu']:.1f}", f"{hard['bleu']:.1f}",
+            f"{found['chrf']:.1f}", f"{row['tokens per second']:,.0f}", *times,
+        )  # fmt: skip
+    shown.caption = f"unlike: the {len(kept):,} that share at most {LIKE:.0%} of their words with a training pair"
     return shown
 
 

@@ -63,6 +63,8 @@ def experiment(
     chosen = {name: value for name, value in (("model", model), ("system", system)) if value is not None}
     if start is not None and changes.get("scale"):
         raise InputError("scale: samples are scaled as the run scaled them that the training begins from")
+    if start is None and changes.get("layer_decay") is not None:
+        raise InputError("layer_decay: is for a training that begins with the encoder of a run (--from)")
     begun = None if start is None else read_start(start)
     if what in RECIPES:
         if targets:

@@ -303,7 +303,12 @@ def test_a_mistake_is_one_line(runs: Path, tmp_path: Path, capsys: pytest.Captur
     assert "scale: samples are scaled as the run scaled them" in scaled
     assert "'slop'" in fails(capsys, "train", data, *labels, "--scale", "slop")
     assert "scale: 'slope' is for spectra" in fails(capsys, "train", "digits", "--out", labels[-1], "--scale", "slope")
-    assert "layer_decay" in fails(capsys, "train", data, *labels, "--layer-decay", "1.5")
+    assert "layer_decay: is for" in fails(capsys, "train", data, *labels, "--layer-decay", "0.5")
+    assert "expected a factor" in fails(
+        capsys, "train", data, *labels, "--from", str(runs / "masked"), "--layer-decay", "1.5"
+    )
+    alone = fails(capsys, "pretrain", data, *labels, "--method", "contrast", "--batch", "1")
+    assert "batch: found 1, expected samples to contrast with" in alone
     assert "pre-training" in fails(capsys, "predict", str(runs / "masked"), data)
     assert "pre-training" in fails(capsys, "report", str(runs / "masked"))
     assert "ratio" in fails(capsys, "pretrain", data, *labels, "--ratio", "1.5")

@@ -22,6 +22,7 @@ from vitreous.errors import InputError
 from vitreous.gallery import ENTRIES
 from vitreous.nn import CNNConfig
 from vitreous.train import RECIPES, Experiment, TrainConfig, load, train
+from vitreous.train.loop import Loop
 from vitreous.train.state import LAST
 
 ONE_THREAD = os.environ | {"OMP_NUM_THREADS": "1"}
@@ -78,8 +79,6 @@ def test_a_run_stopped_anywhere_and_resumed_ends_the_same(
 
     class Killed(BaseException):
         pass
-
-    from vitreous.train.loop import Loop
 
     step = Loop._step
     for kill in (13, 27, 30):
@@ -247,6 +246,14 @@ def test_a_run_is_not_overwritten(tmp_path: Path) -> None:
         train(small(steps=10), tmp_path / "run", bar=False)
 
 
+def test_the_seconds_of_a_run_are_those_of_all_its_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as slow:
+        slow.setattr(Loop, "_seconds", lambda loop: 1000.0)
+        assert train(small(steps=10), tmp_path / "run", bar=False)["seconds"] < 1000
+    (tmp_path / "run" / "result.json").unlink()
+    assert 1000 <= train(small(steps=10), tmp_path / "run", resume=True, bar=False)["seconds"] < 1100
+
+
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
@@ -277,7 +284,6 @@ def test_a_run_stopped_by_the_keyboard_and_resumed_ends_the_same(
     where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Wherever the interrupt comes: after a step, in an evaluation, or with the averaged weights in place."""
-    from vitreous.train.loop import Loop
 
     train(small(ema=0.9), tmp_path / "whole", bar=False)
     real, calls = getattr(Loop, where), 0

@@ -93,6 +93,8 @@ def pretraining(made: Experiment, method: PretrainConfig) -> PretrainExperiment:
         made.model, out=0, head=(), dropout=0.0, attention_dropout=0.0, drop_path=0.0, input=made.source.input
     )
     method.check(config)
+    if method.method == "contrast" and made.train.batch < 2:
+        raise InputError(f"batch: found {made.train.batch}, expected samples to contrast with, 2 at least")
     kind: Any = len(config.grid) if config.tokens == "patch" else config.tokens
     own = replace(made.augment, mixup=0.0, cutmix=0.0)  # a blend of two samples is neither of them
     views = own if own != Augment() or method.method == "masked" else _VIEWS[kind]
