@@ -1,4 +1,4 @@
-"""GPU kernels where there is no GPU: Triton's interpreter runs them, in a process of its own."""
+"""GPU kernels in a process of their own: on a GPU, or by Triton's interpreter where there is none."""
 
 import os
 import subprocess
@@ -6,15 +6,15 @@ import sys
 from importlib.util import find_spec
 
 import pytest
+import torch
 
 interpreted = pytest.mark.skipif(
     find_spec("triton") is None, reason="triton is not installed; it comes with torch for CUDA"
 )
 
 
-def in_triton(program: str) -> str:
-    """What a program prints, the last line alone; its complaints if it fails."""
-    done = subprocess.run(
-        [sys.executable, "-c", program], env=os.environ | {"TRITON_INTERPRET": "1"}, capture_output=True, text=True
-    )
+def in_triton(program: str, gpu: bool = False) -> str:
+    """What a program prints, or its complaints if it fails; without the interpreter where it asks for a GPU."""
+    interpreter = {} if gpu and torch.cuda.is_available() else {"TRITON_INTERPRET": "1"}
+    done = subprocess.run([sys.executable, "-c", program], env=os.environ | interpreter, capture_output=True, text=True)
     return done.stdout.strip() or done.stderr

@@ -53,5 +53,6 @@ def named(frozen: Tensor, neighbours: Tensor) -> Tensor:
     label = torch.empty(batch, count, dtype=torch.int32, device=frozen.device)
     once = min(4096, triton.next_power_of_2(count))
     bonds = frozen.contiguous().view(torch.int8)
-    _named[(batch,)](bonds, neighbours.int(), label, count=count, once=once, jumps=_JUMPS, num_warps=8)
+    with torch.cuda.device_of(frozen):
+        _named[(batch,)](bonds, neighbours.int(), label, count=count, once=once, jumps=_JUMPS, num_warps=8)
     return label.long()
