@@ -13,6 +13,7 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
+from benchmarks.translation import unlike
 from tests.users import fails
 from vitreous.cli import main
 from vitreous.data.pairs import Pairs, part_of, split_pairs
@@ -343,3 +344,16 @@ def test_missing_data_say_what_to_do(
     monkeypatch.setenv("VITREOUS_DATA", str(tmp_path))
     told = fails(capsys, "train", "translate-en-de", "--out", str(tmp_path / "run"))
     assert "en-de.tsv.gz: is missing; put " in told
+
+
+def test_held_out_pairs_that_are_like_training_ones_are_found_by_their_words() -> None:
+    known = (("Open the file", "Die Datei öffnen"), ("a b c d", "w x y z"))
+    asked = (
+        ("open THE file!", "ganz anders"),  # the same words
+        ("ganz anders", "die Datei jetzt öffnen"),  # three of four
+        ("open the new file now", "eine neue Datei"),  # three of five
+        ("words that are new", "neu"),
+    )
+    pairs = Pairs("some", known, (), asked)
+    assert unlike(pairs, 0.7).tolist() == [False, False, True, True]
+    assert unlike(pairs, 0.8).tolist() == [False, True, True, True]
