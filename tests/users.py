@@ -1,5 +1,6 @@
 """The command line as its users meet it: their mistakes, and a process of its own."""
 
+import os
 import subprocess
 import sys
 
@@ -21,6 +22,8 @@ def fails(capsys: pytest.CaptureFixture[str], *args: str) -> str:
     return err
 
 
-def python(code: str) -> str:
-    """What a new process prints."""
-    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+def python(code: str, **environment: str) -> str:
+    """What a new process prints, with these settings of its environment besides."""
+    done = subprocess.run([sys.executable, "-c", code], env=os.environ | environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout

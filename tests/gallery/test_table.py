@@ -58,19 +58,6 @@ def test_a_table_is_trained_once_and_shown_again(
     assert "strong gravitational lenses" in capsys.readouterr().out
 
 
-class Quick:
-    """In place of a pool of processes: what is asked of it is done in threads."""
-
-    def __init__(self, count: int, context: Any) -> None:
-        self.pool = ThreadPoolExecutor(count)
-
-    def __enter__(self) -> ThreadPoolExecutor:
-        return self.pool
-
-    def __exit__(self, *_: object) -> None:
-        self.pool.shutdown()
-
-
 def test_the_first_of_each_model_is_timed_and_one_that_fails_costs_the_others_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -80,7 +67,7 @@ def test_the_first_of_each_model_is_timed_and_one_that_fails_costs_the_others_no
         return {"accuracy": 0.5, "parameters": 1} | ({"seconds": 1.0} if alone else {})
 
     monkeypatch.setattr(gallery, "one", one)
-    monkeypatch.setattr(gallery, "ProcessPoolExecutor", Quick)
+    monkeypatch.setattr(gallery, "ProcessPoolExecutor", lambda count, context: ThreadPoolExecutor(count))
     asked: dict[str, Any] = {"only": ("ising",), "systems": ("skewed",), "seeds": 3, "together": 2, "device": "cpu"}
     with pytest.raises(SystemExit, match=r"ising/skewed/vit/1: .*it would not learn"):
         gallery.main(tmp_path, **asked)

@@ -118,7 +118,7 @@ def test_jets_are_kept_with_three_digits(tmp_path: Path) -> None:
     again = Made.read(tmp_path / "jets.npz")
     np.testing.assert_array_equal(again.origin, made.origin)
     np.testing.assert_array_equal(again.jets.sizes, made.jets.sizes)
-    np.testing.assert_allclose(again.jets.particles, made.jets.particles, rtol=1e-3, atol=2e-3)
+    np.testing.assert_allclose(again.jets.particles, made.jets.particles, rtol=1e-3, atol=1e-3)
 
 
 @pythia

@@ -120,13 +120,13 @@ def test_times_are_as_uncertain_as_clocks_and_few_particles_make_them() -> None:
     shower = Primaries(*(value.expand(2000, *value.shape[1:]) for value in one(zenith=0.4)))
     seen = observe(shower, Array(dead=0.0))
     distance, ahead = footprint(shower, ARRAY)
-    delay = front(shower, distance)[0]
-    error = uncertainty(delay, seen.traces.sum(-1), ARRAY)
+    delay, muon, _ = front(shower, distance)
+    error = uncertainty(muon, seen.traces.sum(-1), ARRAY)
     off = (seen.start - delay + ahead / 0.299792458)[seen.read] / error[seen.read]
     assert float(off.mean()) == pytest.approx(0, abs=0.02)
     assert float(off.std()) == pytest.approx(1, rel=0.02)
     assert float(error[:, 30].mean()) == pytest.approx(12, rel=0.02)  # at the core the clock is all
-    assert (uncertainty(delay, torch.full_like(delay, 3.0), ARRAY) > uncertainty(delay, 0 * delay + 30, ARRAY)).all()
+    assert (uncertainty(muon, torch.full_like(muon, 3.0), ARRAY) > uncertainty(muon, 0 * muon + 30, ARRAY)).all()
 
 
 def test_traces_hold_the_mean_signal() -> None:

@@ -169,26 +169,21 @@ def front(primaries: Primaries, distance: Tensor) -> tuple[Tensor, Tensor, Tenso
         :, None
     ]  # metres to X_max
     delay = (torch.hypot(height, distance) - height) / _LIGHT
-    muon = _muon_arrival(delay)
+    muon = 60 + 0.35 * delay
     return delay, muon, muon + 0.18 * distance * torch.exp(-past / 500)[:, None]
 
 
-def _muon_arrival(delay: Tensor) -> Tensor:
-    """Mean arrival of muons after the front, in ns."""
-    return 60 + 0.35 * delay
-
-
-def uncertainty(delay: Tensor, signal: Tensor, array: Array) -> Tensor:
+def uncertainty(muon: Tensor, signal: Tensor, array: Array) -> Tensor:
     """Of the time when a trace begins, in ns: the clock's, and what few particles leave open of where the front is.
 
     As in Bonifazi, Letessier-Selvon and Santos 2008: of n particles half come within T₅₀, so that the first one is
     2 T₅₀ / n √((n − 1) / (n + 1)) from where it is expected.
 
     Args:
-        delay: of the front behind a plane, in ns.
+        muon: mean arrival of muons after the front, in ns.
         signal: in VEM, of a particle one.
     """
-    half = math.exp(-(_EARLY**2) / 2) * _muon_arrival(delay)  # the median of a log-normal distribution
+    half = math.exp(-(_EARLY**2) / 2) * muon  # the median of a log-normal distribution
     n = signal.clamp(min=1)
     return torch.hypot(2 * half / n * ((n - 1) / (n + 1)).sqrt(), torch.full_like(half, array.clock))
 
@@ -207,7 +202,7 @@ def observe(primaries: Primaries, array: Array) -> Seen:
     works = torch.rand_like(distance) >= array.dead
     total = traces.sum(-1)
     read = works & (total > array.threshold)
-    start = delay - ahead / _LIGHT + uncertainty(delay, total, array) * torch.randn_like(delay)
+    start = delay - ahead / _LIGHT + uncertainty(muon_time, total, array) * torch.randn_like(delay)
     return Seen(traces * read[..., None], start * read, read)
 
 

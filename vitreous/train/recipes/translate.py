@@ -17,8 +17,8 @@ _VOCABULARY = 8000
 def translate_en_de(model: str = "transformer") -> TextExperiment:
     """The Transformer of S2.4, or a GRU with attention by one of the scores of S2.2.
 
-    `vitreous train translate-en-de --out RUN [--model gru-additive]`, for a GPU; on a CPU add `--minutes`. With
-    `--minutes 1.5` of an H200 the Transformer has 39.4 BLEU on the held-out tenth, gru-additive 31.7.
+    `vitreous train translate-en-de --out RUN [--model gru-additive]`, for a GPU; on a CPU add `--minutes`. After 90 s
+    of an H200 (`benchmarks/translation.py`) the Transformer has 39.4 BLEU on the held-out tenth, gru-additive 31.7.
     """
     check_choice("model", model, MODELS)
     recurrent = model.startswith(_GRU)
