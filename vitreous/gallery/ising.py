@@ -194,7 +194,7 @@ def _draw_range(axes: Any, predictor: "Predictor", source: "Source", at: Any, gr
     beside.plot(line, [min(correlation_length(t), source.input[1] / 2) for t in line], "k-", lw=0.8, alpha=0.5)
     beside.set_ylabel("correlation length (spins), black", fontsize=8)
     beside.axvline(CRITICAL, color="0.6", lw=0.8, ls=":")
-    axes.legend(frameon=False, fontsize=7)
+    axes.legend(frameon=False, fontsize=7, ncols=2, loc="lower center", bbox_to_anchor=(0.5, 1.0))
 
 
 _SYSTEMS = ("periodic", "antiferromagnetic", "skewed", "antiperiodic")

@@ -14,8 +14,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from vitreous.errors import InputError, check_choice
+from vitreous.gpu import kernels, multiplies_in_bfloat16
 from vitreous.nn.cache import Past
-from vitreous.nn.gpu import kernels, multiplies_in_bfloat16
 from vitreous.nn.linear import Linear
 from vitreous.nn.record import Reduce, Reduced, Sink, keep, wants_keys
 from vitreous.nn.relative import Displaced

@@ -4,9 +4,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from vitreous.gpu import kernels, multiplies_in_bfloat16
 from vitreous.nn.float8 import float8_product
 from vitreous.nn.gelu import gelu
-from vitreous.nn.gpu import kernels, multiplies_in_bfloat16
 
 _FUSED = kernels("nn.bias_gelu")
 

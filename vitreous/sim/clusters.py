@@ -1,8 +1,5 @@
 # mypy: disable-error-code="no-untyped-def, untyped-decorator, import-not-found, no-untyped-call"
-"""Clusters of frozen bonds on a GPU: one program a lattice, whose names stay in the cache that is next to it.
-
-Made to take the place of `vitreous.sim.ising._clusters`, which it equals in Triton's interpreter; not run on a GPU yet.
-"""
+"""Clusters of frozen bonds on a GPU: one program a lattice, whose names stay in the cache that is next to it."""
 
 import torch
 import triton

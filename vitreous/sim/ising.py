@@ -18,10 +18,12 @@ from torch import Tensor
 
 from vitreous.data.symmetry import roll
 from vitreous.errors import InputError, check_choice
+from vitreous.gpu import kernels
 
 CRITICAL = 2 / math.log(1 + math.sqrt(2))
 """Onsager's critical temperature, 2.269."""
 
+_GPU = kernels("sim.clusters")
 _JUMPS = 3
 SWEEPS = 40  # cluster updates from a lowest state until the mean energy of 64 × 64 spins is the exact one
 
@@ -133,9 +135,16 @@ def swendsen_wang(spins: Tensor, temperature: Tensor, lattice: Lattice) -> Tenso
     neighbours, signs = lattice.bonds(spins.device)
     satisfied = signs * spins[:, None] * spins[:, neighbours] > 0  # (B, 2, N)
     frozen = satisfied & (torch.rand_like(satisfied, dtype=torch.float32) > torch.exp(-2 / temperature)[:, None, None])
-    label = (_connected if frozen.device.type == "cpu" else _clusters)(frozen, neighbours)
+    label = _find(frozen.device.type)(frozen, neighbours)
     flip = torch.randint(2, spins.shape, device=spins.device).float() * 2 - 1
     return spins * flip.gather(1, label)
+
+
+def _find(device: str) -> Callable[[Tensor, Tensor], Tensor]:
+    """What finds the clusters of frozen bonds on a device; all give spins of a cluster the same number below N."""
+    if device == "cuda" and _GPU is not None:
+        return _GPU.named  # type: ignore[no-any-return]
+    return _connected if device == "cpu" else _clusters
 
 
 def _connected(frozen: Tensor, neighbours: Tensor) -> Tensor:
@@ -150,7 +159,7 @@ def _connected(frozen: Tensor, neighbours: Tensor) -> Tensor:
 
 
 def _clusters(frozen: Tensor, neighbours: Tensor) -> Tensor:
-    """The lowest place in the cluster of each spin, `(B, N)`, all at the same time, as a GPU has it."""
+    """The lowest place in the cluster of each spin, `(B, N)`, all at the same time, as any other device has it."""
     batch, _, count = frozen.shape
     back = torch.empty_like(neighbours).scatter_(1, neighbours, torch.arange(count, device=frozen.device).expand(2, -1))
     ways = [*zip(frozen.unbind(1), neighbours, strict=True)]

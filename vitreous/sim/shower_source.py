@@ -66,7 +66,7 @@ _MADE = {"set": as_set, "grid": as_grid}
 
 
 def shower_source(
-    layout: str = "set", array: Array | None = None, train: int = 200, validation: int = 600, test: int = 1200
+    layout: str = "set", array: Array | None = None, train: int = 200, validation: int = 1500, test: int = 3000
 ) -> Source:
     """New showers at every step of a training, and fixed ones to validate and to test on, whatever the layout.
 

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from vitreous.errors import InputError
@@ -195,15 +194,20 @@ def observe(primaries: Primaries, array: Array) -> Seen:
     delay, muon_time, electron_time = front(primaries, distance)
     early = torch.poisson(muons[..., None] * _arrivals(muon_time, _EARLY))
     late = torch.poisson(electrons[..., None] / _GRAIN * _arrivals(electron_time, _LATE)) * _GRAIN
-    pulse = torch.exp(-torch.arange(math.ceil(6 * _PULSE / STEP), device=distance.device) * (STEP / _PULSE))
-    light = F.pad((early + late).flatten(0, 1)[:, None], (len(pulse) - 1, 0))
-    traces = F.conv1d(light, (pulse / pulse.sum()).flip(0)[None, None])[:, 0].view_as(early)
+    traces = (early + late) @ _light(distance.device)
     traces = traces + array.noise * torch.randn_like(traces)
     works = torch.rand_like(distance) >= array.dead
     total = traces.sum(-1)
     read = works & (total > array.threshold)
     start = delay - ahead / _LIGHT + uncertainty(muon_time, total, array) * torch.randn_like(delay)
     return Seen(traces * read[..., None], start * read, read)
+
+
+def _light(device: torch.device) -> Tensor:
+    """Shares of a particle's light in each sample, `(SAMPLES, SAMPLES)`, by the sample that it arrives in."""
+    after = torch.arange(SAMPLES, device=device) - torch.arange(SAMPLES, device=device)[:, None]
+    pulse = torch.exp(after * (-STEP / _PULSE)).where((after >= 0) & (after < 6 * _PULSE / STEP), 0.0)
+    return pulse / pulse[0].sum()
 
 
 def _arrivals(mean: Tensor, width: float) -> Tensor:

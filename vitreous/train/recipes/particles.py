@@ -29,7 +29,7 @@ def jets(model: str = "vit") -> Experiment:
     """Particle tokens with the interactions of every two as a bias, beside plain attention and Deep Sets.
 
     `vitreous train jets --out RUN [--model plain|deep-sets]`, with `pip install 'vitreous[jets]'`; at first 40,000
-    jets are made, by all cores; then it is 54 s of an H200.
+    jets are made, by all cores; then it is a minute of an H200.
     """
     check_choice("model", model, JET_MODELS)
     settings = TrainConfig(
