@@ -8,6 +8,7 @@ maximum, muons do not; muons come early and one by one, electrons and photons la
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import NamedTuple
 
 import torch
@@ -203,6 +204,7 @@ def observe(primaries: Primaries, array: Array) -> Seen:
     return Seen(traces * read[..., None], start * read, read)
 
 
+@lru_cache(maxsize=16)
 def _light(device: torch.device) -> Tensor:
     """Shares of a particle's light in each sample, `(SAMPLES, SAMPLES)`, by the sample that it arrives in."""
     after = torch.arange(SAMPLES, device=device) - torch.arange(SAMPLES, device=device)[:, None]
