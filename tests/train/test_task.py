@@ -1,6 +1,7 @@
 """Tasks: losses and metrics equal their formulas and scikit-learn's, values come back in units, intervals cover."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -60,6 +61,15 @@ def test_a_single_sample_has_every_score_but_r2() -> None:
     task = regression()
     one, two = (task.metrics(torch.randn(n, 2), torch.randn(n, 2)) for n in (1, 2))
     assert set(two) - set(one) == {"r2", "r2/a", "r2/angle"}
+
+
+def test_a_target_that_may_be_zero_has_no_relative_error() -> None:
+    """Which would say nothing: the logarithm of a nucleus' mass is 0 for protons."""
+    task, out = replace(regression(), mean=(1.7, 90.0), scale=(1.3, 10.0)), torch.randn(3, 2)
+    found = task.metrics(out, task.encode(np.array([[0.0, 90.0], [2.6, 88.0], [4.0, 91.0]])))
+    assert "mape/a" not in found
+    assert found["mape"] == found["mape/angle"] < 1
+    assert "mape" not in task.metrics(out, task.encode(np.array([[-1.0, 90.0], [2.6, -88.0], [4.0, 91.0]])))
 
 
 def test_a_calibrated_task_tells_how_many_truths_its_intervals_hold() -> None:

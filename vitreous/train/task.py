@@ -72,11 +72,8 @@ class Classification:
 
 def _mape(out: Tensor, y: Tensor, task: "Regression") -> Tensor:
     """Mean of |error / truth|, in physical units; truths below a thousandth of the spread count as that."""
-    truth, scale = (
-        task.decode(y),
-        y.new_tensor([0.0 if t.log else s for t, s in zip(task.targets, task.scale, strict=True)]),
-    )
-    return ((task.physical(out) - truth).abs() / truth.abs().clamp(min=1e-3 * scale)).mean()
+    truth = task.decode(y)
+    return ((task.physical(out) - truth).abs() / truth.abs().clamp(min=task.least(y))).mean()
 
 
 def _gaussian(out: Tensor, y: Tensor, task: "Regression") -> Tensor:
@@ -174,10 +171,16 @@ class Regression:
         """|answer − truth| in standard deviations of each target, `(n, K)`; 0 for one that never changes."""
         return (self.point(out) - y).abs() * (y.new_tensor(self.scale) > _NOTHING)
 
+    def least(self, like: Tensor) -> Tensor:
+        """What differs from zero of each target, `(K,)`: a thousandth of its spread; anything if in logarithms."""
+        spread = [0.0 if target.log else scale for target, scale in zip(self.targets, self.scale, strict=True)]
+        return 1e-3 * like.new_tensor(spread)
+
     def metrics(self, out: Tensor, y: Tensor) -> dict[str, float]:
         """MAE, RMSE, MAPE and R² of each target in its units, their means, and the RMSE in standard deviations.
 
-        A single sample has no R²; a calibrated task also tells how many truths its 90 % intervals hold.
+        A single sample has no R², a target that may be zero no MAPE; a calibrated task also tells how many truths its
+        90 % intervals hold.
         """
         from torchmetrics.functional import (
             mean_absolute_error,
@@ -195,11 +198,17 @@ class Regression:
         }
         if len(truth) > 1:
             functions["r2"] = r2_score
+        never_zero = (truth.abs() > self.least(truth)).all(0) & (truth.sign().mean(0).abs() == 1)
         for name, function in functions.items():
-            each = [float(function(value[:, i], truth[:, i])) for i in range(len(self.targets))]
-            if len(each) > 1:
-                found |= {f"{name}/{t.name}": v for t, v in zip(self.targets, each, strict=True)}
-            found[name] = float(np.mean(each))
+            each = {
+                target.name: float(function(value[:, i], truth[:, i]))
+                for i, target in enumerate(self.targets)
+                if name != "mape" or never_zero[i]
+            }
+            if len(self.targets) > 1:
+                found |= {f"{name}/{target}": score for target, score in each.items()}
+            if each:
+                found[name] = float(np.mean([*each.values()]))
         found["rmse_scaled"] = float((self.point(out) - y).square().mean().sqrt())
         if self.bounds(0.9):
             found["coverage90"] = float(((value - truth).abs() <= self.half_width(out, 0.9)).float().mean())
