@@ -28,12 +28,12 @@ from rich.table import Table
 from vitreous.atomic import write_atomically
 from vitreous.data import Source
 from vitreous.errors import InputError, check_choice
-from vitreous.gallery import ENTRIES, jets, showers
+from vitreous.gallery import ENTRIES, ising, jets, showers
 from vitreous.sim.chirps import Chirps
 from vitreous.sim.ising import microstates
 from vitreous.sim.temperatures import SYSTEMS, TEMPERATURES, best_answers
 from vitreous.sim.templates import Bank
-from vitreous.train import RECIPES, train
+from vitreous.train import RECIPES, load, train
 from vitreous.train.answers import read_answers
 from vitreous.train.device import pick_device
 
@@ -73,6 +73,13 @@ def _microstates(system: str, count: int, device: torch.device) -> object:
     return microstates(torch.linspace(low, high, count, device=device), SYSTEMS[system])
 
 
+def _inner(_: Source, __: str, folder: Path) -> Numbers:
+    """Errors away from the ends, beside the least possible."""
+    answers = read_answers(folder)
+    assert answers is not None
+    return ising.scores(load(folder, "cpu"), answers)
+
+
 def _likelier(source: Source, system: str, _: Path) -> Numbers:
     """Share of the test part that the likelihood ratio, averaged over all that is not known, tells right."""
     assert source.y is not None
@@ -108,7 +115,7 @@ TABLE = {
         _best,
         _microstates,
     ),
-    "ising-temperature": Row(("rmse", "coverage90"), simulate=_microstates),
+    "ising-temperature": Row(("rmse", "coverage90"), further=_inner, simulate=_microstates),
     "showers": Row(("rmse/X_max", "rmse/ln A", "coverage90"), further=_merit),
     "jets": Row(("accuracy",), further=_rejection),
     "lensing": Row(("rmse/Einstein radius", "rmse/ellipticity 1", "rmse/shear 1", "coverage90")),

@@ -11,11 +11,33 @@ from vitreous.gallery.entry import Entry
 
 if TYPE_CHECKING:
     from vitreous.data.source import Source
+    from vitreous.train.answers import Answers
     from vitreous.train.predictor import Predictor
 
 _DOTS = 600  # microstates in the panels of the physics
 _LOOKED = 16  # microstates of each temperature whose attention is averaged
 _BINS = 10  # of a continuous temperature
+_INNER = (1.7, 3.2)  # |J|/k: where it says little that no temperature lies beyond the ends
+
+
+def scores(predictor: "Predictor", answers: "Answers") -> dict[str, float]:
+    """Of a continuous temperature, away from the ends: the root mean square error, and the least possible."""
+    from vitreous.gallery.panels import answered
+
+    answer, true = answered(predictor, answers), answers.y[:, 0]
+    assert answer.values is not None
+    inner = (true >= _INNER[0]) & (true <= _INNER[1])
+    least = [_least(t, predictor) for t in true[inner]]
+    named = " to ".join(f"{end:g}" for end in _INNER)
+    return {f"rmse, {named}": _rms((answer.values[:, 0] - true)[inner]), "least possible": _rms(np.array(least))}
+
+
+def _least(temperature: float, predictor: "Predictor") -> float:
+    """The error of Cramér and Rao, with the heat capacity of the infinite lattice."""
+    from vitreous.sim.ising import heat_capacity
+
+    spins = float(np.prod(predictor.model.config.input))
+    return float(temperature / np.sqrt(spins * heat_capacity(temperature)))
 
 
 def draw(run: Path) -> list[Path]:
@@ -133,7 +155,6 @@ def _draw_quantity(path: Path, run: Path, predictor: "Predictor", source: "Sourc
     from vitreous.gallery.panels import answered, parity
     from vitreous.insight.attention import attends
     from vitreous.insight.style import figure, save
-    from vitreous.sim.ising import heat_capacity
     from vitreous.train.answers import read_answers
     from vitreous.train.task import Regression
 
@@ -153,10 +174,10 @@ def _draw_quantity(path: Path, run: Path, predictor: "Predictor", source: "Sourc
         parity(panels[0], answer, answers.y, 0)
         panels[1].plot(middle, [_rms(error[rows]) for rows in bins], "o-", ms=4, label="error")
         panels[1].plot(middle, [_rms(own[rows]) for rows in bins], "-", lw=1, label="error that the model expects")
-        count = float(np.prod(source.input))
-        panels[1].plot(
-            middle, [t / np.sqrt(count * heat_capacity(t)) for t in middle], "k--", lw=1, label="least possible"
-        )  # by Cramér and Rao, with the heat capacity of the infinite lattice
+        panels[1].plot(middle, [_least(t, predictor) for t in middle], "k--", lw=1, label="least possible")
+        panels[1].set_title(
+            "; ".join(f"{name}: {value:.4f}" for name, value in scores(predictor, answers).items()), fontsize=8
+        )
         panels[1].set(xlabel="temperature (|J|/k)", ylabel="root mean square (|J|/k)", ylim=(0, None))
         panels[1].legend(frameon=False, fontsize=7)
         if looks:
