@@ -29,13 +29,15 @@ from vitreous.atomic import write_atomically
 from vitreous.data import Source
 from vitreous.errors import InputError, check_choice
 from vitreous.gallery import ENTRIES, ising, jets, showers
+from vitreous.gallery.panels import opened
 from vitreous.sim.chirps import Chirps
 from vitreous.sim.ising import microstates
 from vitreous.sim.temperatures import SYSTEMS, TEMPERATURES, best_answers
 from vitreous.sim.templates import Bank
-from vitreous.train import RECIPES, load, train
-from vitreous.train.answers import read_answers
+from vitreous.train import RECIPES, train
+from vitreous.train.answers import Answers
 from vitreous.train.device import pick_device
+from vitreous.train.predictor import Predictor
 
 Numbers = dict[str, float]
 _WHOLE = ("parameters", "seconds", "trained/s", "simulated/s")
@@ -51,21 +53,23 @@ class Row:
     Args:
         metrics: names in a run's scores on its test part.
         reference: the source's value of the first of them, by system and model.
-        further: more numbers, of a system's data, such as the best possible score, or of a run.
+        best: the best possible score, of a system's data.
+        scores: of a run, more numbers than it gives itself.
         simulate: makes so many samples of a system on a device; what the recipe's source does if not given.
     """
 
     metrics: tuple[str, ...]
     reference: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    further: Callable[[Source, str, Path], Numbers] | None = None
+    best: Callable[[Source, str], float] | None = None
+    scores: Callable[[Predictor, Answers], Numbers] | None = None
     simulate: Callable[[str, int, torch.device], object] | None = None
 
 
-def _best(source: Source, system: str, _: Path) -> Numbers:
+def _best(source: Source, system: str) -> float:
     """Share of the test part that the exact posterior tells right."""
     assert source.y is not None
     rows = source.parts["test"]
-    return {"best possible": float((best_answers(source, system) == source.y)[rows].mean())}
+    return float((best_answers(source, system) == source.y)[rows].mean())
 
 
 def _microstates(system: str, count: int, device: torch.device) -> object:
@@ -73,34 +77,13 @@ def _microstates(system: str, count: int, device: torch.device) -> object:
     return microstates(torch.linspace(low, high, count, device=device), SYSTEMS[system])
 
 
-def _inner(_: Source, __: str, folder: Path) -> Numbers:
-    """Errors away from the ends, beside the least possible."""
-    answers = read_answers(folder)
-    assert answers is not None
-    return ising.scores(load(folder, "cpu"), answers)
-
-
-def _likelier(source: Source, system: str, _: Path) -> Numbers:
+def _likelier(source: Source, _: str) -> float:
     """Share of the test part that the likelihood ratio, averaged over all that is not known, tells right."""
     assert source.y is not None
     rows, device = source.parts["test"], pick_device("auto")
     bank = Bank(Chirps(), device=device)
     said = bank.log_likelihood_ratio(torch.from_numpy(source.x[rows, 0]).to(device)) > 0
-    return {"best possible": float((said.cpu().numpy() == source.y[rows]).mean())}
-
-
-def _merit(_: Source, __: str, folder: Path) -> Numbers:
-    """How far apart protons and iron are."""
-    answers = read_answers(folder)
-    assert answers is not None
-    return showers.scores(answers)
-
-
-def _rejection(source: Source, _: str, folder: Path) -> Numbers:
-    """How well tops are told from all else."""
-    answers = read_answers(folder)
-    assert answers is not None
-    return jets.scores(answers, source.classes)
+    return float((said.cpu().numpy() == source.y[rows]).mean())
 
 
 TABLE = {
@@ -113,14 +96,14 @@ TABLE = {
             "antiperiodic": {"vit": 0.921, "resnet-18": 0.91, "resnet-50": 0.917},
         },
         _best,
-        _microstates,
+        simulate=_microstates,
     ),
-    "ising-temperature": Row(("rmse", "coverage90"), further=_inner, simulate=_microstates),
-    "showers": Row(("rmse/X_max", "rmse/ln A", "coverage90"), further=_merit),
-    "jets": Row(("accuracy",), further=_rejection),
+    "ising-temperature": Row(("rmse", "coverage90"), scores=ising.scores, simulate=_microstates),
+    "showers": Row(("rmse/X_max", "rmse/ln A", "coverage90"), scores=showers.scores),
+    "jets": Row(("accuracy",), scores=jets.scores),
     "lensing": Row(("rmse/Einstein radius", "rmse/ellipticity 1", "rmse/shear 1", "coverage90")),
     "light-curves": Row(("accuracy", "mae", "coverage90")),  # benchmarks.light_curves has boosted trees
-    "chirps": Row(("accuracy",), further=_likelier),  # benchmarks.detection has the efficiencies
+    "chirps": Row(("accuracy",), best=_likelier),  # benchmarks.detection has the efficiencies
 }
 
 
@@ -156,7 +139,10 @@ def one(job: Job, steps: int | None, out: Path, device: str, alone: bool = False
     made = replace(made, train=replace(made.train, seed=job.seed, **short))
     result = train(made, folder, resume=True, device=device, bar=False)
     found = {metric: result["test"][metric] for metric in row.metrics if metric in result["test"]}
-    found |= {} if row.further is None else row.further(made.source, job.system, folder)
+    if row.best is not None:
+        found["best possible"] = row.best(made.source, job.system)
+    if row.scores is not None:
+        found |= row.scores(*opened(folder))
     found["parameters"] = result["parameters"]
     if alone:
         found |= {"seconds": result["seconds"], "trained/s": _trained(folder, made.train.batch)}

@@ -8,7 +8,7 @@ from vitreous.data import Axis, Target
 from vitreous.data.scale import Scaling
 from vitreous.gallery.ising import scores
 from vitreous.nn import ViTConfig, build
-from vitreous.sim.ising import Lattice, microstates, onsager_energy
+from vitreous.sim.ising import Lattice, energy, microstates, onsager_energy
 from vitreous.train.answers import Answers
 from vitreous.train.predictor import Predictor
 from vitreous.train.task import Regression
@@ -36,10 +36,7 @@ def test_only_temperatures_away_from_the_ends_count() -> None:
 
 def test_the_energy_tells_temperatures_as_well_as_anything_can() -> None:
     """Far above the critical point, where the lattice is as good as infinite and the energy is all that matters."""
-    true = torch.full((2000,), 3.0)
-    spins = microstates(true, Lattice(SIZE))
-    x = spins.float()
-    energy = -(x * (x.roll(1, -1) + x.roll(1, -2))).mean((-1, -2)).flatten()
+    true, lattice = torch.full((2000,), 3.0), Lattice(SIZE)
     slope = (onsager_energy(3.01) - onsager_energy(2.99)) / 0.02
-    found = said(true, 3.0 + (energy - onsager_energy(3.0)) / slope)
+    found = said(true, 3.0 + (energy(microstates(true, lattice), lattice) - onsager_energy(3.0)) / slope)
     assert found["rmse, 1.7 to 3.2"] == pytest.approx(found["least possible"], rel=0.06)

@@ -42,30 +42,30 @@ def _least(temperature: float, predictor: "Predictor") -> float:
 
 def draw(run: Path) -> list[Path]:
     """`spins.png`: the physics; `temperatures.png`: how often each temperature is told, and where attention looks."""
-    from vitreous.train.predictor import load
+    from vitreous.gallery.panels import opened
     from vitreous.train.recipes import RECIPES
 
-    predictor = load(run)
+    predictor, answers = opened(run)
     system = predictor.data.split(", ")[1]
     source = RECIPES["ising"](system=system).source
     assert source.y is not None
     return [
         _draw_spins(run / "spins.png", source, system, _temperatures(source)),
-        _draw_classes(run / "temperatures.png", run, predictor, source, system),
+        _draw_classes(run / "temperatures.png", predictor, answers, source, system),
     ]
 
 
 def draw_temperature(run: Path) -> list[Path]:
     """`spins.png`: the physics; `temperatures.png`: answers, their errors beside the least possible, and attention."""
-    from vitreous.train.predictor import load
+    from vitreous.gallery.panels import opened
     from vitreous.train.recipes import RECIPES
 
-    predictor = load(run)
+    predictor, answers = opened(run)
     system = predictor.data.split(", ")[1]
     source = RECIPES["ising-temperature"](system=system).source
     return [
         _draw_spins(run / "spins.png", source, system, _temperatures(source)),
-        _draw_quantity(run / "temperatures.png", run, predictor, source),
+        _draw_quantity(run / "temperatures.png", predictor, answers, source),
     ]
 
 
@@ -112,15 +112,13 @@ def _draw_spins(path: Path, source: "Source", system: str, temperature: NDArray[
     return path
 
 
-def _draw_classes(path: Path, run: Path, predictor: "Predictor", source: "Source", system: str) -> Path:
+def _draw_classes(path: Path, predictor: "Predictor", answers: "Answers", source: "Source", system: str) -> Path:
     from vitreous.insight.attention import attends
     from vitreous.insight.behaviour import confusion, draw_confusion
     from vitreous.insight.style import figure, save
     from vitreous.sim.temperatures import TEMPERATURES, best_answers
-    from vitreous.train.answers import read_answers
 
-    answers, rows = read_answers(run), source.parts["test"]
-    assert answers is not None
+    rows = source.parts["test"]
     assert source.y is not None
     best = _shares(best_answers(source, system)[rows] == source.y[rows], source.y[rows])
     told = _shares(answers.out.argmax(1) == answers.y, answers.y)
@@ -149,17 +147,15 @@ def _shares(right: NDArray[np.bool_], label: NDArray[Any]) -> NDArray[np.float64
     return np.array([right[label == k].mean() if (label == k).any() else np.nan for k in range(len(TEMPERATURES))])
 
 
-def _draw_quantity(path: Path, run: Path, predictor: "Predictor", source: "Source") -> Path:
+def _draw_quantity(path: Path, predictor: "Predictor", answers: "Answers", source: "Source") -> Path:
     import torch
 
     from vitreous.gallery.panels import answered, parity
     from vitreous.insight.attention import attends
     from vitreous.insight.style import figure, save
-    from vitreous.train.answers import read_answers
     from vitreous.train.task import Regression
 
-    answers, task = read_answers(run), predictor.task
-    assert answers is not None
+    task = predictor.task
     assert isinstance(task, Regression)
     answer = answered(predictor, answers)
     assert answer.values is not None

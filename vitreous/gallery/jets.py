@@ -42,19 +42,17 @@ def rejection(efficiency: NDArray[Any], background: NDArray[Any], at: float = _E
     return 1 / passed if passed else float("inf")
 
 
-def scores(answers: "Answers", classes: tuple[str, ...]) -> dict[str, float]:
+def scores(predictor: "Predictor", answers: "Answers") -> dict[str, float]:
     """Area and rejection at half the signal, of tops against all else."""
-    curve = separation(answers.out, answers.y, classes.index(_SIGNAL))
+    curve = separation(answers.out, answers.y, predictor.classes.index(_SIGNAL))
     return {f"AUC of {_SIGNAL}": area(*curve), f"1/ε_B at ε_S = {_EFFICIENCY:g}": rejection(*curve)}
 
 
 def draw(run: Path) -> list[Path]:
     """`jets.png`: a jet of each origin, particle by particle; `origins.png`: how well they are told apart."""
-    from vitreous.train.answers import read_answers
-    from vitreous.train.predictor import load
+    from vitreous.gallery.panels import opened
 
-    predictor, answers = load(run), read_answers(run)
-    assert answers is not None
+    predictor, answers = opened(run)
     return [
         _draw_jets(run / "jets.png", predictor, answers),
         _draw_origins(run / "origins.png", predictor.classes, answers),

@@ -19,12 +19,9 @@ _FINE = 400  # points along each side on which curves are traced
 
 def draw(run: Path) -> list[Path]:
     """`lenses.png`: images with critical curves and caustics, true and found; `parameters.png`: answers and truth."""
-    from vitreous.gallery.panels import answered
-    from vitreous.train.answers import read_answers
-    from vitreous.train.predictor import load
+    from vitreous.gallery.panels import answered, opened
 
-    predictor, answers = load(run), read_answers(run)
-    assert answers is not None
+    predictor, answers = opened(run)
     answer = answered(predictor, answers)
     return [
         _draw_lenses(run / "lenses.png", predictor, answers, answer),

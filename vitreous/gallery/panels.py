@@ -1,6 +1,7 @@
-"""Panels that entries of the gallery share."""
+"""What the figures of several entries need: a run's answers, and panels of them."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,12 +12,19 @@ from vitreous.insight.attention import attends, attention_maps, transformer
 from vitreous.insight.behaviour import draw_parity
 from vitreous.insight.units import model_input
 from vitreous.prediction import Prediction
-from vitreous.train.answers import Answers
-from vitreous.train.predictor import Predictor
+from vitreous.train.answers import Answers, read_answers
+from vitreous.train.predictor import Predictor, load
 from vitreous.train.task import Regression
 
 COVERAGE = 0.9
 _INTERVALS = 150  # that a panel draws
+
+
+def opened(run: Path) -> tuple[Predictor, Answers]:
+    """A run and what it said of its test part."""
+    predictor, answers = load(run), read_answers(run)
+    assert answers is not None
+    return predictor, answers
 
 
 def coverage(predictor: Predictor) -> float | None:

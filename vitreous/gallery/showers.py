@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from vitreous.train.predictor import Predictor
 
 
-def scores(answers: "Answers") -> dict[str, float]:
+def scores(_: "Predictor", answers: "Answers") -> dict[str, float]:
     """The merit factor of the estimate of ln A, protons against iron; `out` are raw outputs, which rise with it."""
     from vitreous.sim.shower_source import merit
 
@@ -22,11 +22,9 @@ def scores(answers: "Answers") -> dict[str, float]:
 
 def draw(run: Path) -> list[Path]:
     """`shower.png`: what the stations saw of one shower; `nuclei.png`: answers for all."""
-    from vitreous.train.answers import read_answers
-    from vitreous.train.predictor import load
+    from vitreous.gallery.panels import opened
 
-    predictor, answers = load(run), read_answers(run)
-    assert answers is not None
+    predictor, answers = opened(run)
     return [_draw_shower(run / "shower.png", predictor, answers), _draw_nuclei(run / "nuclei.png", predictor, answers)]
 
 

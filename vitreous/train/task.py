@@ -198,7 +198,8 @@ class Regression:
         }
         if len(truth) > 1:
             functions["r2"] = r2_score
-        never_zero = (truth.abs() > self.least(truth)).all(0) & (truth.sign().mean(0).abs() == 1)
+        least = self.least(truth)
+        never_zero = (truth > least).all(0) | (truth < -least).all(0)
         for name, function in functions.items():
             each = {
                 target.name: float(function(value[:, i], truth[:, i]))
