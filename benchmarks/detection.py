@@ -5,7 +5,8 @@
     python -m benchmarks.detection --models --noise 4000 --signals 500           # the matched filters alone
 
 Thresholds are set on `--noise` segments without a signal, once for each rate of false alarms; the efficiency is the
-share of `--signals` chirps of each signal-to-noise ratio above them, and of chirps as simulated, of all ratios.
+share of `--signals` chirps of each signal-to-noise ratio above them, and of chirps as simulated, of all ratios. A
+second table has chirps of one ratio by their mass: light binaries go round most often in a segment.
 Errors are binomial; that of the threshold comes to all detectors alike, since they hear the same noise.
 """
 
@@ -13,6 +14,7 @@ import json
 import tempfile
 import time
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Literal
 
@@ -32,6 +34,7 @@ from vitreous.train.recipes.series import chirps as recipe
 
 BEST = "averaged likelihood ratio"
 KNOWN = "known template"
+Efficiencies = dict[str, dict[float, list[float]]]  # of detectors, by the rate of false alarms
 
 
 def trained(models: tuple[str, ...], steps: int | None, seed: int, device: str, folder: Path) -> list[Path]:
@@ -55,6 +58,8 @@ def main(
     signals: int = 5000,
     false_alarms: tuple[float, ...] = (0.01, 0.001),
     templates: int = 96,
+    masses: tuple[float, ...] = (5.0, 6.3, 8.0, 10.0, 14.0, 20.0),
+    mass_snr: float = 5.5,
     seed: int = 0,
     device: str = "auto",
     out: Path | None = None,
@@ -69,30 +74,45 @@ def main(
         signals: segments with a signal, of each signal-to-noise ratio.
         false_alarms: shares of the noise that may be taken for a signal.
         templates: in the bank.
+        masses: bounds between chirp masses, in solar masses, of the second table.
+        mass_snr: signal-to-noise ratio of its chirps.
         seed: of trainings and segments.
         device: cpu or cuda.
         out: JSON file of the results.
     """
     place = pick_device(device)
     with tempfile.TemporaryDirectory() as folder:
-        found = runs or trained(models, steps, seed, device, Path(folder))
-        predictors = {run.name: load(run, place) for run in found}
+        folders = runs or trained(models, steps, seed, device, Path(folder))
+        predictors = {run.name: load(run, place) for run in folders}
     signal = next((chirps_of(predictor) for predictor in predictors.values()), Chirps())
     bank = Bank(signal, templates, place)
     detectors: dict[str, Detector] = {name: network(predictor) for name, predictor in predictors.items()}
     detectors |= {f"matched filter, bank of {templates}": bank.loudest, BEST: bank.log_likelihood_ratio}
     clocks = {name: Timed(detector, place) for name, detector in detectors.items()}
     torch.manual_seed(seed + 1)
-    rows = compared(clocks, signal, (*SNR, None), noise, signals, false_alarms, place)
+    strengths = [*(replace(signal, snr=(snr, snr)) for snr in SNR), signal]
+    binaries = [replace(signal, chirp_mass=bounds, snr=(mass_snr, mass_snr)) for bounds in pairwise(masses)]
+    found = compared(clocks, [*strengths, *binaries], noise, signals, false_alarms, place)
+    rows = _columns(found, slice(len(strengths)))
+    by_mass = _columns(found, slice(len(strengths), None))
     all_sizes = torch.linspace(*signal.snr, 1000)
     rows[KNOWN] = {
         rate: [*known(torch.tensor(SNR), rate).tolist(), known(all_sizes, rate).mean().item()] for rate in false_alarms
     }
     for rate in false_alarms:
-        show({name: found[rate] for name, found in rows.items()}, rate, signals, clocks, signal)
+        title = f"Chirps found, in %, at {100 * rate:g} % false alarms per segment"
+        sizes = [*(f"ρ = {snr:g}" for snr in SNR), "ρ = {:g} to {:g}".format(*signal.snr)]
+        further = {"furthest below the optimum": _below(rows, rate), "μs a segment": _speeds(clocks)}
+        show(title, sizes, rows, rate, signals, further)
+        show(f"{title}: ρ = {mass_snr:g}", [f"{a:g} to {b:g} M☉" for a, b in pairwise(masses)], by_mass, rate, signals)
     if out is not None:
         about = {"snr": [*SNR, signal.snr], "noise": noise, "signals": signals, "efficiency": rows}
+        about |= {"chirp mass": list(pairwise(masses)), "snr of masses": mass_snr, "by mass": by_mass}
         write_atomically(out, (json.dumps(about, indent=1) + "\n").encode())
+
+
+def _columns(found: Efficiencies, columns: slice) -> Efficiencies:
+    return {name: {rate: shares[columns] for rate, shares in rates.items()} for name, rates in found.items()}
 
 
 class Timed:
@@ -113,17 +133,36 @@ class Timed:
         return time.perf_counter()
 
 
-def show(rows: dict[str, list[float]], rate: float, signals: int, clocks: dict[str, Timed], chirps: Chirps) -> None:
-    """Efficiencies in %, a column for each signal-to-noise ratio, and the largest distance from the optimum."""
-    table = Table(title=f"Chirps found, in %, at {100 * rate:g} % false alarms per segment")
-    sizes = (*(f"ρ = {snr:g}" for snr in SNR), "ρ = {:g} to {:g}".format(*chirps.snr))
-    for heading in ("detector", *sizes, "furthest below the optimum", "μs a segment"):
+def _below(rows: Efficiencies, rate: float) -> dict[str, str]:
+    """By how many % of the chirps each detector is below the optimum, where it is furthest."""
+    best = np.array(rows[BEST][rate])
+    return {
+        name: f"{100 * max(0.0, (best - np.array(found[rate])).max()):.1f}"
+        for name, found in rows.items()
+        if name != KNOWN
+    }
+
+
+def _speeds(clocks: dict[str, Timed]) -> dict[str, str]:
+    return {name: f"{1e6 * clock.seconds / clock.segments:.1f}" for name, clock in clocks.items()}
+
+
+def show(
+    title: str,
+    headings: list[str],
+    rows: Efficiencies,
+    rate: float,
+    signals: int,
+    further: dict[str, dict[str, str]] | None = None,
+) -> None:
+    """Efficiencies in %, a column for each population, and further columns by their headings."""
+    table, more = Table(title=title), further or {}
+    for heading in ("detector", *headings, *more):
         table.add_column(heading, justify="left" if heading == "detector" else "right")
-    best = np.array(rows[BEST])
     for name, found in rows.items():
-        below = max(0.0, (best - np.array(found)).max())
-        speed = f"{1e6 * clocks[name].seconds / clocks[name].segments:.1f}" if name in clocks else ""
-        table.add_row(name, *(f"{100 * s:.1f}" for s in found), f"{100 * below:.1f}" if name != KNOWN else "", speed)
+        table.add_row(
+            name, *(f"{100 * share:.1f}" for share in found[rate]), *(texts.get(name, "") for texts in more.values())
+        )
     table.caption = f"binomial errors are up to {50 / signals**0.5:.1f}"
     Console(width=150).print(table)
 

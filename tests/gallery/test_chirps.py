@@ -1,6 +1,7 @@
 """A trained run is a detector like any other, compared on the same segments."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ import torch
 
 from benchmarks import detection
 from tests.recipes import narrow, two_steps
+from vitreous.errors import InputError
 from vitreous.gallery import chirps
 from vitreous.sim.chirps import Chirps, random_events, signals
 from vitreous.sim.templates import Bank, compared
@@ -31,10 +33,20 @@ def test_the_benchmark_tells_how_far_a_run_is_from_the_optimum(
 ) -> None:
     train(narrow(two_steps("chirps", {}, monkeypatch)), tmp_path / "mine", device="cpu", bar=False)
     capsys.readouterr()
-    asked = {"noise": 100, "signals": 4, "false_alarms": (0.05,), "templates": 8, "device": "cpu"}
+    asked = {
+        "noise": 100,
+        "signals": 4,
+        "false_alarms": (0.05,),
+        "templates": 8,
+        "device": "cpu",
+        "masses": (5.0, 10.0, 20.0),
+    }
     detection.main(runs=(tmp_path / "mine",), out=tmp_path / "table.json", **asked)
     assert "at 5 % false alarms" in capsys.readouterr().out
-    found = json.loads((tmp_path / "table.json").read_text())["efficiency"]
+    told = json.loads((tmp_path / "table.json").read_text())
+    assert told["chirp mass"] == [[5.0, 10.0], [10.0, 20.0]]
+    assert len(told["by mass"]["mine"]["0.05"]) == 2
+    found = told["efficiency"]
     assert list(found) == ["mine", "matched filter, bank of 8", detection.BEST, detection.KNOWN]
     assert all(len(shares["0.05"]) == len(chirps.SNR) + 1 for shares in found.values())
 
@@ -44,8 +56,14 @@ def test_detectors_are_compared_on_the_same_segments() -> None:
     bank = Bank(short, 8)
     torch.manual_seed(0)
     detectors = {"one": bank.loudest, "same": lambda segments: 2 * bank.loudest(segments) + 1}
-    found = compared(detectors, short, (3.0, 12.0, None), 400, 50, (0.01, 0.1))
+    populations = [replace(short, snr=(3.0, 3.0)), replace(short, snr=(12.0, 12.0)), short]
+    found = compared(detectors, populations, 400, 50, (0.01, 0.1))
     assert found["one"] == found["same"]
     assert found["one"][0.01][0] <= found["one"][0.1][0]
     assert found["one"][0.01][1] == 1
     assert signals(short, random_events(short, 2)).shape == (2, short.points)
+
+
+def test_segments_of_two_lengths_are_not_compared() -> None:
+    with pytest.raises(InputError, match="of one length"):
+        compared({"one": Bank(Chirps(), 2).loudest}, [Chirps(), Chirps(rate=4096)], 100, 1, (0.05,))

@@ -1,6 +1,7 @@
 """Gravitational waves of compact binaries: is there a chirp, and how far is the answer from the optimum?"""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -197,7 +198,7 @@ def _efficiency(predictor: "Predictor", device: "torch.device") -> Any:
         f"matched filter, bank of {len(bank.masses)}": bank.loudest,
         best: bank.log_likelihood_ratio,
     }
-    found = compared(detectors, chirps, SNR, noise, each, (_RATE,), device)
+    found = compared(detectors, [replace(chirps, snr=(snr, snr)) for snr in SNR], noise, each, (_RATE,), device)
     with figure(6, 5.4) as drawing:
         upper, lower = drawing.subplots(2, 1, sharex=True, height_ratios=[2, 1])
         fine = torch.linspace(SNR[0], SNR[-1], 100)

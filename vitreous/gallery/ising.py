@@ -41,32 +41,20 @@ def _least(temperature: float, predictor: "Predictor") -> float:
 
 
 def draw(run: Path) -> list[Path]:
-    """`spins.png`: the physics; `temperatures.png`: how often each temperature is told, and where attention looks."""
+    """`spins.png`: the physics; `temperatures.png`: the answers beside the best possible, and where attention looks."""
     from vitreous.gallery.panels import opened
     from vitreous.train.recipes import RECIPES
+    from vitreous.train.task import Regression
 
     predictor, answers = opened(run)
     system = predictor.data.split(", ")[1]
-    source = RECIPES["ising"](system=system).source
-    assert source.y is not None
-    return [
-        _draw_spins(run / "spins.png", source, system, _temperatures(source)),
-        _draw_classes(run / "temperatures.png", predictor, answers, source, system),
-    ]
-
-
-def draw_temperature(run: Path) -> list[Path]:
-    """`spins.png`: the physics; `temperatures.png`: answers, their errors beside the least possible, and attention."""
-    from vitreous.gallery.panels import opened
-    from vitreous.train.recipes import RECIPES
-
-    predictor, answers = opened(run)
-    system = predictor.data.split(", ")[1]
-    source = RECIPES["ising-temperature"](system=system).source
-    return [
-        _draw_spins(run / "spins.png", source, system, _temperatures(source)),
-        _draw_quantity(run / "temperatures.png", predictor, answers, source),
-    ]
+    continuous = isinstance(predictor.task, Regression)
+    source = RECIPES["ising-temperature" if continuous else "ising"](system=system).source
+    spins = _draw_spins(run / "spins.png", source, system, _temperatures(source))
+    path = run / "temperatures.png"
+    if continuous:
+        return [spins, _draw_quantity(path, predictor, answers, source)]
+    return [spins, _draw_classes(path, predictor, answers, source, system)]
 
 
 def _temperatures(source: "Source") -> NDArray[np.float64]:
@@ -220,5 +208,5 @@ ENTRY = Entry(
     "ising", "Ising spins", "which of ten temperatures, from few microstates?", _MODELS, draw, systems=_SYSTEMS
 )
 TEMPERATURE = Entry(
-    "ising-temperature", "Ising spins", "which temperature, and how sure?", _MODELS, draw_temperature, systems=_SYSTEMS
+    "ising-temperature", "Ising spins", "which temperature, and how sure?", _MODELS, draw, systems=_SYSTEMS
 )

@@ -122,40 +122,41 @@ Detector = Callable[[Tensor], Tensor]
 @torch.no_grad()
 def compared(
     detectors: Mapping[str, Detector],
-    chirps: Chirps,
-    snr: Sequence[float | None],
+    populations: Sequence[Chirps],
     noise: int,
     signals_each: int,
     false_alarms: Sequence[float],
     device: torch.device | str = "cpu",
 ) -> dict[str, dict[float, list[float]]]:
-    """Efficiencies of detectors on the same segments: for each, and each rate of false alarms, one at each `snr`.
+    """Efficiencies of detectors on the same segments: for each, and each rate of false alarms, one of each population.
 
     Args:
         detectors: by their names.
-        chirps: which signals there are.
-        snr: signal-to-noise ratios; None for those that the chirps have.
+        populations: which signals there are, such as those of one strength or mass, in segments of one length.
         noise: segments without a signal, which set the thresholds.
-        signals_each: segments with a signal, for each ratio.
+        signals_each: segments with a signal, of each population.
         false_alarms: shares of the noise that may be taken for a signal.
         device: on which segments are made.
     """
 
-    def statistics(count: int, strength: float | None) -> dict[str, Tensor]:
+    points = {chirps.points for chirps in populations}
+    if len(points) != 1:
+        raise InputError(f"populations: found segments of {sorted(points)} points, expected those of one length")
+    length = points.pop()
+
+    def statistics(count: int, chirps: Chirps | None) -> dict[str, Tensor]:
         found: dict[str, list[Tensor]] = {name: [] for name in detectors}
         for start in range(0, count, _SEGMENTS):
             part = min(_SEGMENTS, count - start)
-            segments = torch.randn(part, chirps.points, device=device)
-            if strength != 0:
-                events = random_events(chirps, part, device)
-                own = events.snr if strength is None else torch.full_like(events.snr, strength)
-                segments += signals(chirps, events._replace(snr=own))
+            segments = torch.randn(part, length, device=device)
+            if chirps is not None:
+                segments += signals(chirps, random_events(chirps, part, device))
             for name, detector in detectors.items():
                 found[name].append(detector(segments).cpu())
         return {name: torch.cat(parts) for name, parts in found.items()}
 
-    quiet = statistics(noise, 0.0)
-    heard = [statistics(signals_each, strength) for strength in snr]
+    quiet = statistics(noise, None)
+    heard = [statistics(signals_each, chirps) for chirps in populations]
     return {
         name: {rate: [efficiency(quiet[name], each[name], rate) for each in heard] for rate in false_alarms}
         for name in detectors

@@ -11,7 +11,7 @@ from vitreous.train.run import Experiment
 def chirps(model: str = "vit") -> Experiment:
     """Is there a chirp in a second of whitened strain? Half of the segments hold one, of signal-to-noise ratio 4 to 16.
 
-    `vitreous train chirps --out RUN [--model cnn]`: 70 s of an H200.
+    `vitreous train chirps --out RUN [--model cnn]`: under four minutes of an H200.
 
     Patches are 62 ms long and begin every 8 ms, so that their projection can learn what matched filters are: pieces of
     a wave of several oscillations. In trials on a CPU (500 steps of 64 segments, width 96, a patch every 16 ms) the
@@ -38,7 +38,7 @@ def chirps(model: str = "vit") -> Experiment:
             pool="mean",
             cls=False,
         ),
-        TrainConfig(steps=6000, batch=512, lr=2e-3, optimiser="muon", ema=0.999, evaluate_every=500),
+        TrainConfig(steps=24_000, batch=512, lr=2e-3, optimiser="muon", ema=0.999, evaluate_every=3000),
         scale="none",
     )
 
