@@ -25,6 +25,7 @@ from rich.console import Console
 from rich.table import Table
 
 from vitreous.atomic import write_atomically
+from vitreous.errors import InputError
 from vitreous.gallery.chirps import SNR, chirps_of, network
 from vitreous.sim.chirps import Chirps
 from vitreous.sim.templates import Bank, Detector, compared, known
@@ -84,6 +85,8 @@ def main(
     with tempfile.TemporaryDirectory() as folder:
         folders = runs or trained(models, steps, seed, device, Path(folder))
         predictors = {run.name: load(run, place) for run in folders}
+    if len(predictors) < len(folders):
+        raise InputError("runs: found two of one name, expected a name of its own for each")
     signal = next((chirps_of(predictor) for predictor in predictors.values()), Chirps())
     bank = Bank(signal, templates, place)
     detectors: dict[str, Detector] = {name: network(predictor) for name, predictor in predictors.items()}

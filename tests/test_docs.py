@@ -1,9 +1,11 @@
 """The code and the commands of the README and of every page in `docs/` run."""
 
+import json
 import re
 import shlex
 from functools import partial
 from pathlib import Path
+from statistics import mean, stdev
 from typing import Any
 
 import numpy as np
@@ -91,3 +93,52 @@ def test_the_readme_names_the_test_command_that_ci_runs() -> None:
     command = (ROOT / ".ci" / "run").read_text().strip().splitlines()[-1]
     assert command == "make test"
     assert "make test " in "\n".join(blocks("sh"))
+
+
+MODELS = {
+    "vit": ("ViT", "attention (a set)", "attention with interactions"),
+    "resnet-18": ("ResNet-18",),
+    "resnet-50": ("ResNet-50",),
+    "hexagonal": ("hexagonal convolution (a map)",),
+    "plain": ("plain attention",),
+    "deep-sets": ("Deep Sets",),
+}
+GALLERY = ROOT / "docs" / "gallery.md"
+
+
+def _trainings(entry: str, system: str, model: str) -> list[dict[str, float]]:
+    every = json.loads((GALLERY.parent / "gallery" / "table.json").read_text())
+    asked = f"{entry}/{system or '[^/]*'}/{model}/"
+    return [found for name, found in every.items() if re.match(asked, name)]
+
+
+@pytest.mark.parametrize("entry", ["ising", "ising-temperature", "showers", "jets", "lensing", "light-curves"])
+def test_the_gallery_says_what_was_measured(entry: str) -> None:
+    """Every mean and spread of a table is that of a metric of the model's trainings; whole numbers are there too."""
+    (table,) = re.findall(rf"<!-- measured table: {entry} -->\n((?:\|.*\n)+)", GALLERY.read_text())
+    systems, checked, system = ENTRIES[entry].systems or (), 0, ""
+    for line in table.splitlines()[2:]:
+        cells = [cell.strip(" *") for cell in line.strip("|").split("|")]
+        if entry == "ising":
+            system, cells = cells[0] if cells[0] in systems else system, cells[1:]
+        models = [model for model, names in MODELS.items() if cells[0] in names]
+        if not models:
+            continue  # of another benchmark
+        found = _trainings(entry, system, models[0])
+        metrics = {key: [each[key] for each in found if key in each] for each in found for key in each}
+        for cell in cells[1:]:
+            if match := re.fullmatch(r"([\d.]+) ± ([\d.]+)( %)?", cell):
+                told = match[1], match[2]
+                digits, scale = len(told[0].partition(".")[2]), 100 if match[3] else 1
+                known = [
+                    tuple(f"{scale * value:.{digits}f}" for value in (mean(values), stdev(values)))
+                    for values in metrics.values()
+                    if len(values) > 1
+                ]
+                source = entry == "ising" and cell == cells[2]
+                assert source or told in known, (line, cell)
+                checked += not source
+            elif re.fullmatch(r"[\d,]{4,}", cell):
+                assert cell in {f"{value:,.0f}" for values in metrics.values() for value in values}, (line, cell)
+                checked += 1
+    assert checked >= 3

@@ -188,14 +188,29 @@ def print_results(runs: Sequence[Path]) -> None:
     part = {run: "test" if "test" in result else "validation" for run, result in results.items()}
     scores = list(dict.fromkeys(name for run, result in results.items() for name in result.get(part[run], {})))
     scores = _worth_showing(scores)
-    table = Table(title=f"Scores on the {' or '.join(dict.fromkeys(part.values()))} part")
+    title = f"Scores on the {' or '.join(dict.fromkeys(part.values()))} part"
     forms = {"parameters": ",", "steps": ",", "seconds": ".0f"} | dict.fromkeys(scores, ".4g")
-    for heading in ("run", *forms):
-        table.add_column(heading, justify="left" if heading == "run" else "right")
+    rows = [["run", *forms]]
     for run, result in results.items():
         known = result | result.get(part[run], {})
-        table.add_row(run, *(f"{known[name]:{form}}" if name in known else "" for name, form in forms.items()))
-    console().print(table)
+        rows.append([run, *(f"{known[name]:{form}}" if name in known else "" for name, form in forms.items())])
+    table, turned = _table(title, rows), _table(title, [*zip(*rows, strict=True)])  # a line each run, or each score
+    console().print(table if _width(table) <= max(console().width, _width(turned)) else turned)
+
+
+def _width(table: Table) -> int:
+    """Of a table that has all the room that it wants."""
+    return console().measure(table, options=console().options.update_width(1 << 20)).maximum
+
+
+def _table(title: str, rows: Sequence[Sequence[str]]) -> Table:
+    """Of a line of headings and lines of numbers, each of which begins with its name."""
+    table = Table(title=title)
+    for heading in rows[0]:
+        table.add_column(heading, justify="right" if table.columns else "left")
+    for row in rows[1:]:
+        table.add_row(*row)
+    return table
 
 
 def _worth_showing(scores: Iterable[str]) -> list[str]:

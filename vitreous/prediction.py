@@ -107,7 +107,7 @@ class AnyPredictor(ABC):
         input: channels and samples along each axis that it takes.
         axes, channels: of the samples it was trained on.
         data: name of the data it was trained on.
-        shorter: whether it also takes fewer samples along the last axis, as a model of sets does.
+        shorter: whether it also takes fewer samples along the last axis, as a model of sets does; an empty set is none.
     """
 
     classes: tuple[str, ...]  # of a classification
@@ -145,6 +145,10 @@ class AnyPredictor(ABC):
         if samples.dtype.kind == "f" and not np.isfinite(samples).all():
             row = int(np.flatnonzero(~np.isfinite(samples).reshape(len(samples), -1).all(1))[0])
             raise InputError(f"input: sample {row} has values that are not finite")
+        if self.shorter and not (there := samples.reshape(len(samples), -1).any(1)).all():
+            raise InputError(
+                f"input: sample {int(there.argmin())} is an empty set, expected an element that is not zero"
+            )
         return np.ascontiguousarray(samples)
 
     def on_axis(self, source: Source) -> NDArray[Any]:

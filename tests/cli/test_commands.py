@@ -111,6 +111,25 @@ def test_demo_trains_both_models_and_draws_how_it_went(
     assert "vitreous train digits --model vit" in (tmp_path / "demo" / "report.html").read_text()
 
 
+def test_many_scores_are_told_a_line_each(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from vitreous.commands import print_results
+
+    monkeypatch.chdir(tmp_path)
+    for count in (2, 12):
+        run = Path(f"run-{count}")
+        run.mkdir()
+        scores = {f"mae/quantity {number}": number / 7 for number in range(count)}
+        told = {"steps": 10, "seconds": 3.0, "parameters": 1_234_567, "test": scores}
+        (run / "result.json").write_text(json.dumps(told))
+        print_results([run])
+        out = capsys.readouterr().out
+        assert "1,234,567" in out
+        lines = [line for line in out.splitlines() if "mae/quantity" in line]
+        assert len(lines) == (1 if count == 2 else count)
+
+
 def test_train_eval_predict_and_compare(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     data, run = str(spectra_file(tmp_path / "spectra.csv")), str(tmp_path / "run")
     main(["train", data, "--out", run, "--target", "height:mm", "--steps", "20", "--batch", "16", "--device", "cpu"])

@@ -51,6 +51,12 @@ def test_the_benchmark_tells_how_far_a_run_is_from_the_optimum(
     assert all(len(shares["0.05"]) == len(chirps.SNR) + 1 for shares in found.values())
 
 
+def test_runs_of_one_name_are_not_taken_for_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    train(narrow(two_steps("chirps", {}, monkeypatch)), tmp_path / "mine", device="cpu", bar=False)
+    with pytest.raises(InputError, match="found two of one name"):
+        detection.main(runs=(tmp_path / "mine", tmp_path / "mine"), device="cpu")
+
+
 def test_detectors_are_compared_on_the_same_segments() -> None:
     short = Chirps(seconds=0.25, chirp_mass=(15.0, 30.0), lasting=0.17, coalescence=(0.18, 0.24))
     bank = Bank(short, 8)

@@ -27,14 +27,14 @@ def test_an_encoder_that_learned_to_denoise_is_trained_further(
     assert ("coverage90" in result["test"]) == (system == "redshift")
 
 
-def test_a_curve_of_one_point_has_an_answer_and_order_does_not_matter(
+def test_a_curve_of_two_points_has_an_answer_and_order_does_not_matter(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     train(narrow(two_steps("light-curves", {}, monkeypatch)), tmp_path, device="cpu", bar=False)
     predictor = load(tmp_path)
-    one = predictor(curve([1.0], [5.0], [0.2], ["r"])[None]).probabilities
-    assert one is not None
-    assert np.isfinite(one).all()
+    short = predictor(curve([1.0, 3.0], [5.0, 6.0], [0.2, 0.2], ["r", "r"])[None]).probabilities
+    assert short is not None
+    assert np.isfinite(short).all()
     x = observed(Survey(), 4).x
     answers = [predictor(each.numpy()).probabilities for each in (x, x[:, :, torch.randperm(x.shape[2])])]
     assert np.allclose(*answers, atol=1e-5)

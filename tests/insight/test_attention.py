@@ -155,6 +155,13 @@ def test_distances_are_in_samples_and_in_the_unit_of_the_axis() -> None:
     assert (spread_of.values <= spread_of.uniform).all()
 
 
+def test_distances_on_a_periodic_grid_are_the_shorter_way_round() -> None:
+    grid, physical, _ = head_measures(predictor("spectrum"), sample("spectrum")[None], periodic=True)
+    np.testing.assert_allclose(physical.values, 2 * grid.values, rtol=1e-6)
+    steps = 5 * np.abs(np.arange(10)[:, None] - np.arange(10))  # of patches 5 samples wide
+    assert grid.uniform == pytest.approx(np.minimum(steps, 47 - steps).mean(), rel=1e-5)
+
+
 def test_peaks_have_distances_in_the_unit_of_the_axis() -> None:
     grid, physical, _ = head_measures(predictor("peaks"), sample("peaks")[None])
     np.testing.assert_allclose(physical.values, 0.02 * grid.values, rtol=1e-5)

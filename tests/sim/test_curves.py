@@ -113,10 +113,10 @@ def test_own_observations_are_packed_as_simulated_ones(curves: Curves) -> None:
     assert (made[:, own.shape[1] :] == 0).all()
 
 
-def test_a_curve_of_one_point_is_a_curve() -> None:
-    made = curve([59_000.0], [3.0], [0.2], ["r"])
-    assert (made != 0).any(0).sum() == 1
-    assert made[-1, 0] == 0
+def test_a_curve_of_two_points_is_a_curve() -> None:
+    made = curve([59_004.0, 59_000.0], [3.0, 4.0], [0.2, 0.2], ["r", "g"])
+    assert (made != 0).any(0).sum() == 2
+    assert made[-1, :2].tolist() == [4.0, 0.0]
 
 
 def test_the_order_of_observations_does_not_matter_to_the_first_detection() -> None:
@@ -131,12 +131,15 @@ def test_the_order_of_observations_does_not_matter_to_the_first_detection() -> N
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        (([], [], [], []), "curve: found no observations, expected one or more"),
+        (([], [], [], []), "curve: found 0 observations, expected at least 2"),
+        (([1.0], [1.0], [1.0], ["r"]), "curve: found 1 observations, expected at least 2"),
+        (([1.0, 900.0], [9.0, 9.0], [1.0, 1.0], ["r", "r"]), "found 1 observations from .*, expected 2 to 80"),
+        ((["a", "b"], [9.0, 9.0], [1.0, 1.0], ["r", "r"]), "no numbers"),
         (([1.0, 2.0], [1.0], [1.0], ["r"]), "curve: found 2 of days, 1 of flux"),
-        (([1.0], [1.0], [0.0], ["r"]), "an error not above 0"),
-        (([math.nan], [1.0], [1.0], ["r"]), "not finite"),
-        (([1.0], [1.0], [1.0], ["x"]), "band: unknown choice 'x'; expected one of: g, r, i, z"),
-        (([1.0] * 81, [9.0] * 81, [1.0] * 81, ["r"] * 81), "found 81 observations .*, expected at most 80"),
+        (([1.0, 2.0], [1.0, 1.0], [0.0, 1.0], ["r", "r"]), "an error not above 0"),
+        (([math.nan, 2.0], [1.0, 1.0], [1.0, 1.0], ["r", "r"]), "not finite"),
+        (([1.0, 2.0], [1.0, 1.0], [1.0, 1.0], ["r", "x"]), "band: unknown choice 'x'; expected one of: g, r, i, z"),
+        (([1.0] * 81, [9.0] * 81, [1.0] * 81, ["r"] * 81), "found 81 observations .*, expected 2 to 80"),
     ],
 )
 def test_observations_that_are_none_are_told_in_one_line(given: Any, message: str) -> None:

@@ -105,10 +105,14 @@ def test_cold_spins_stay_in_one_cluster_and_hot_ones_forget() -> None:
     assert abs(float(hot.mean())) < 4 / math.sqrt(rows * 64)
 
 
-@pytest.mark.parametrize("temperature", [0.0, -1.0, math.nan])
+@pytest.mark.parametrize("temperature", [0.0, -1.0, math.nan, math.inf])
 def test_temperatures_that_are_none_are_told_in_one_line(temperature: float) -> None:
-    with pytest.raises(InputError, match="expected one above zero"):
-        microstates(torch.tensor([2.0, temperature]), Lattice(4))
+    both, lattice = torch.tensor([2.0, temperature]), Lattice(4)
+    with pytest.raises(InputError, match="expected a finite one above zero"):
+        microstates(both, lattice)
+    for update in (metropolis, swendsen_wang):
+        with pytest.raises(InputError, match="expected a finite one above zero"):
+            update(torch.ones(2, 16), both, lattice)
 
 
 @pytest.mark.parametrize("wrong", [{"size": 1}, {"size": 4, "boundary": "open"}])
@@ -185,7 +189,7 @@ def test_the_exact_laws_hold_at_the_critical_point_and_near_zero() -> None:
 
 
 @pytest.mark.parametrize("law", [onsager_energy, onsager_magnetisation, heat_capacity, correlation_length])
-@pytest.mark.parametrize("temperature", [0.0, -1.0, math.nan])
+@pytest.mark.parametrize("temperature", [0.0, -1.0, math.nan, math.inf])
 def test_no_law_holds_at_temperatures_that_are_none(law: Callable[[float], float], temperature: float) -> None:
-    with pytest.raises(InputError, match="expected one above zero"):
+    with pytest.raises(InputError, match="expected a finite one above zero"):
         law(temperature)

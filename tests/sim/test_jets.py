@@ -152,10 +152,22 @@ def test_momenta_that_cannot_be_are_told(lowest: float, highest: float) -> None:
         Jets(lowest=lowest, highest=highest)
 
 
-def test_missing_programs_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_programs_are_told_before_a_bar_begins(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("VITREOUS_DATA", str(tmp_path))
     monkeypatch.setitem(sys.modules, "pythia8mc", None)
-    with pytest.raises(InputError, match=r"needs pythia8mc, which is not installed: pip install 'vitreous\[jets\]'"):
+    missing = r"needs pythia8mc, which is not installed: pip install 'vitreous\[jets\]'"
+    with pytest.raises(InputError, match=missing):
         next(make_jets("top", 1, Jets()))
+    with pytest.raises(InputError, match=missing):
+        made_jets(Jets(), 5)
+    assert not "".join(capsys.readouterr())
+
+
+def test_no_jets_are_too_few() -> None:
+    with pytest.raises(InputError, match="count: found 0, expected one jet or more"):
+        next(make_jets("top", 0, Jets()))
 
 
 @pytest.mark.parametrize("name", JET_MODELS)

@@ -138,6 +138,7 @@ def test_the_point_spread_is_a_gaussian_that_keeps_the_light() -> None:
     [
         ({"einstein": 0.0}, "einstein: found 0, expected a radius above 0"),
         ({"einstein": math.nan}, "einstein: found nan"),
+        ({"einstein": math.inf}, "einstein: found inf"),
         ({"e1": 0.8, "e2": -0.8}, "e1, e2: found 1.13137, expected an ellipticity below 1"),
         ({"g1": 1.5}, "g1, g2: found 1.5, expected a shear below 1"),
     ],
@@ -147,7 +148,7 @@ def test_lenses_that_cannot_be_are_told_in_one_line(wrong: dict[str, float], mes
         images(lens(**wrong), galaxy())
 
 
-@pytest.mark.parametrize("wrong", [{"radius": 0.0}, {"sersic": 0.1}, {"e2": -1.0}])
+@pytest.mark.parametrize("wrong", [{"radius": 0.0}, {"sersic": 0.1}, {"e2": -1.0}, {"x": math.nan}])
 def test_galaxies_that_cannot_be_are_told_in_one_line(wrong: dict[str, float]) -> None:
     with pytest.raises(InputError, match="expected"):
         images(lens(), galaxy(**wrong))

@@ -37,7 +37,7 @@ def network(predictor: "Predictor") -> Callable[["Tensor"], "Tensor"]:
 
 
 def chirps_of(predictor: "Predictor") -> "Chirps":
-    """The signals that a run was trained to find."""
+    """Signals as the recipe has them, at a run's rate."""
     from vitreous.sim.chirps import Chirps
 
     return Chirps(rate=round(1 / predictor.axes[0].spacing))
@@ -192,10 +192,10 @@ def _efficiency(predictor: "Predictor", device: "torch.device") -> Any:
     chirps = chirps_of(predictor)
     noise, each = _SEGMENTS[device.type]
     bank = Bank(chirps, device=device)
-    best = "averaged likelihood ratio (optimal)"
+    best, classical = "averaged likelihood ratio (optimal)", f"matched filter, bank of {len(bank.masses)}"
     detectors = {
         f"the model ({type(predictor.model).__name__})": network(predictor),
-        f"matched filter, bank of {len(bank.masses)}": bank.loudest,
+        classical: bank.loudest,
         best: bank.log_likelihood_ratio,
     }
     found = compared(detectors, [replace(chirps, snr=(snr, snr)) for snr in SNR], noise, each, (_RATE,), device)
@@ -209,7 +209,12 @@ def _efficiency(predictor: "Predictor", device: "torch.device") -> Any:
             error = np.sqrt((share * (1 - share)).clip(1 / each) / each)  # binomial
             upper.errorbar(SNR, share, error, marker=mark, ms=4, lw=1, capsize=2, label=name)
             lower.errorbar(SNR, share - optimum, error, marker=mark, ms=4, lw=1, capsize=2)
-        lower.axhspan(-0.05, 0, color="C2", alpha=0.15, lw=0)
+        filtered = np.array(found[classical][_RATE])
+        lower.fill_between(
+            SNR, 0.95 * filtered - optimum, filtered - optimum, color="C1", alpha=0.15, lw=0,
+            label="within 5 % of the matched filter",
+        )  # fmt: skip
+        lower.legend(fontsize=7, loc="lower right")
         upper.set(ylabel=f"found, at {100 * _RATE:g} % false alarms", ylim=(0, 1.03))
         upper.legend(fontsize=7)
         upper.set_title(f"{noise} segments of noise, {each} signals of each strength", fontsize=8)

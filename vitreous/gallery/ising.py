@@ -182,11 +182,14 @@ def _rms(values: NDArray[Any]) -> float:
 
 
 def _draw_range(axes: Any, predictor: "Predictor", source: "Source", at: Any, groups: list[NDArray[np.intp]]) -> None:
-    """How far each layer looks at each temperature, with the error of the mean, and how far spins are correlated."""
+    """How far each layer looks at each temperature, with the error of the mean, and how far spins are correlated.
+
+    Distances are those over the edges where that is shorter, in all systems.
+    """
     from vitreous.insight.attention import head_measures
     from vitreous.sim.ising import CRITICAL, correlation_length
 
-    measures = [[head_measures(predictor, source.x[[row]])[0] for row in rows] for rows in groups]
+    measures = [[head_measures(predictor, source.x[[row]], periodic=True)[0] for row in rows] for rows in groups]
     each = [np.stack([measure.values.mean(1) for measure in group]) for group in measures]  # (microstates, layers)
     for layer in range(each[0].shape[1]):
         middle = [group[:, layer].mean() for group in each]

@@ -63,24 +63,27 @@ def _draw_jets(path: Path, predictor: "Predictor", answers: "Answers") -> Path:
     """Particles in the plane of angles: their area the transverse momentum, their colour the attention they get."""
     from vitreous.gallery.panels import looks_at
     from vitreous.insight.style import figure, save
+    from vitreous.sim.jet_source import COORDINATES, FEATURES
+    from vitreous.sim.jets import RADIUS
 
     truth = answers.y[answers.shown]
-    rows = [row for k in range(len(predictor.classes)) for row in reversed(np.flatnonzero(truth == k)[-1:])]
+    rows = [row for k in range(len(predictor.classes)) for row in np.flatnonzero(truth == k)[-1:]]
     probability = predictor(answers.samples[rows]).probabilities
     assert probability is not None
     shares = looks_at(predictor, answers.samples[rows], [-1])
+    colours = answers.samples[rows][:, FEATURES.index("charge")] if shares is None else shares
+    scale: dict[str, Any] = {"cmap": "viridis", "vmin": 0, "vmax": colours.max()}
+    if shares is None:
+        scale = {"cmap": "coolwarm", "vmin": -1, "vmax": 1}
     with figure(2.7 * len(rows) + 0.8, 3.1) as drawing:
         panels = np.atleast_1d(drawing.subplots(1, len(rows), sharex=True, sharey=True))
         for i, (axes, row) in enumerate(zip(panels, rows, strict=True)):
             x = answers.samples[row]
             there = (x != 0).any(0)
-            eta, phi, log_pt = (x[k, there] for k in (0, 9, 10))
-            eta, colour = 0.4 * eta, x[7, there] if shares is None else shares[i, there]
-            shown = axes.scatter(
-                eta, phi, np.exp(log_pt), c=colour, cmap="coolwarm" if shares is None else "viridis", alpha=0.7, lw=0
-            )
+            (eta, phi), log_pt = RADIUS / 2 * x[:2, there], x[len(FEATURES) + COORDINATES.index("ln pT"), there]
+            shown = axes.scatter(eta, phi, np.exp(log_pt), c=colours[i, there], alpha=0.7, lw=0, **scale)
             name = predictor.classes[truth[row]]
-            title = f"{name}: {there.sum()} particles, {_mass(x[8:, there]):.0f} GeV\np({name}) = "
+            title = f"{name}: {there.sum()} particles, {_mass(x[len(FEATURES) :, there]):.0f} GeV\np({name}) = "
             axes.set_title(f"{title}{probability[i, truth[row]]:.2f}", loc="left", fontsize=8)
             axes.set(xlabel="Δη", xlim=(-0.9, 0.9), ylim=(-0.9, 0.9), aspect="equal")
         panels[0].set_ylabel("Δφ")

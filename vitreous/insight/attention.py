@@ -86,10 +86,17 @@ def distance(weights: Tensor, coords: Tensor, prefix: int = 0, mask: Tensor | No
     return _weighted(weights[..., prefix:, prefix:], _apart(coords), mask)
 
 
-def _apart(coords: Tensor) -> Tensor:
-    """Distances between every two places `(N, axes)` or `(B, N, axes)`: `(1 or B, 1, N, N)`."""
+def _apart(coords: Tensor, period: Tensor | None = None) -> Tensor:
+    """Distances between every two places `(N, axes)` or `(B, N, axes)`: `(1 or B, 1, N, N)`.
+
+    With periods `(axes,)`, by the shorter way round.
+    """
     places = coords if coords.dim() == 3 else coords.unsqueeze(0)
-    return torch.cdist(places, places, compute_mode="donot_use_mm_for_euclid_dist").unsqueeze(1)
+    if period is None:
+        return torch.cdist(places, places, compute_mode="donot_use_mm_for_euclid_dist").unsqueeze(1)
+    steps = (places.unsqueeze(2) - places.unsqueeze(1)).abs()
+    around: Tensor = torch.linalg.vector_norm(torch.minimum(steps, period - steps), dim=-1).unsqueeze(1)
+    return around
 
 
 def _weighted(inner: Tensor, apart: Tensor, mask: Tensor | None) -> Tensor:
@@ -195,8 +202,11 @@ class Measure:
 
 
 @torch.no_grad()
-def head_measures(predictor: Predictor, samples: ArrayLike) -> list[Measure]:
-    """Attention distance on the grid and, where there are such, in physical units, and entropy: means over samples."""
+def head_measures(predictor: Predictor, samples: ArrayLike, periodic: bool = False) -> list[Measure]:
+    """Attention distance on the grid and, where there are such, in physical units, and entropy: means over samples.
+
+    On a `periodic` grid distances are those of the shorter way round.
+    """
     model = transformer(predictor)
     c, inputs = model.config, model_input(predictor, samples)
     count = c.prefix + model.tokenizer.most
@@ -209,8 +219,8 @@ def head_measures(predictor: Predictor, samples: ArrayLike) -> list[Measure]:
         rows = F.pad(mask, (c.prefix, 0), value=True)
         even = (rows / rows.sum(1, keepdim=True))[:, None, None, :].expand(-1, c.heads, rows.shape[1], -1)
         layers = [*seen.attention.values(), even]
-        for label, places in _coordinates(predictor, seen["coords"]).items():
-            apart = _apart(places)
+        for label, (places, length) in _coordinates(predictor, seen["coords"]).items():
+            apart = _apart(places, length if periodic else None)
             each = [_weighted(weights[..., c.prefix :, c.prefix :], apart, mask) for weights in layers]
             found.setdefault(f"attention distance ({label})", []).append(torch.stack(each, 1))
         found.setdefault("entropy (nats)", []).append(torch.stack([entropy(w, rows) for w in layers], 1))
@@ -218,19 +228,19 @@ def head_measures(predictor: Predictor, samples: ArrayLike) -> list[Measure]:
     return [Measure(label, values[:-1], float(values[-1].mean())) for label, values in means.items()]
 
 
-def _coordinates(predictor: Predictor, coords: Tensor) -> dict[str, Tensor]:
-    """The tokens' places in samples of the grid, and in the axes' unit where they share one."""
+def _coordinates(predictor: Predictor, coords: Tensor) -> dict[str, tuple[Tensor, Tensor]]:
+    """The tokens' places in samples of the grid, and in the axes' unit where they share one; and the axes' lengths."""
     c, axes = transformer(predictor).config, predictor.axes
     if not coords.shape[-1]:
         return {}
     if c.tokens not in ("patch", "peaks"):
-        return {", ".join(coordinates(predictor)): coords}
-    places = on_grid(c, coords)
+        return {", ".join(coordinates(predictor)): (coords, torch.full_like(coords[0, 0], math.inf))}
+    places, lengths = on_grid(c, coords), coords.new_tensor(c.grid)
     units = {axis.unit for axis in axes}
     steps = coords.new_tensor([axis.spacing for axis in axes])
     if len(units) > 1 or units <= {"", "px"}:
-        return {"px" if units == {"px"} else "samples": places}
-    return {"samples": places, units.pop(): places * steps}
+        return {"px" if units == {"px"} else "samples": (places, lengths)}
+    return {"samples": (places, lengths), units.pop(): (places * steps, lengths * steps.abs())}
 
 
 def heads_figure(measures: Sequence[Measure], title: str = "") -> "Figure":

@@ -27,6 +27,7 @@ _DETECTED = 5.0  # in units of the error
 _SEEN = 3  # detections without which a supernova is not found
 _NEARER = 6  # places at which a supernova is tried
 _BEFORE, _AFTER = 30.0, 130.0  # days about the first detection that belong to a curve
+_LEAST = 2  # observations: one shows no course
 
 
 @dataclass(frozen=True)
@@ -174,14 +175,17 @@ def curve(
         most: observations that the model takes, `Survey.visits`.
     """
     counts = {"days": len(days), "flux": len(flux), "error": len(error), "band": len(band)}
-    if not counts["days"]:
-        raise InputError("curve: found no observations, expected one or more")
     if len(set(counts.values())) > 1:
         found = ", ".join(f"{count} of {name}" for name, count in counts.items())
         raise InputError(f"curve: found {found}, expected as many of each")
+    if counts["days"] < _LEAST:
+        raise InputError(f"curve: found {counts['days']} observations, expected at least {_LEAST}")
     for each in band:
         check_choice("band", each, BANDS)
-    numbers = torch.tensor([list(days), list(flux), list(error)], dtype=torch.float64)
+    try:
+        numbers = torch.tensor([list(days), list(flux), list(error)], dtype=torch.float64)
+    except (TypeError, ValueError):
+        raise InputError("curve: found days, fluxes or errors that are no numbers") from None
     if not numbers.isfinite().all() or not (numbers[2] > 0).all():
         raise InputError("curve: found a number that is not finite, or an error not above 0; leave such points out")
     when, bright, sigma = (row[None] for row in numbers)
@@ -189,8 +193,11 @@ def curve(
     zero = detection(when, bright, sigma, there)
     x = packed(when - zero, bright, sigma, torch.tensor([[list(BANDS).index(each) for each in band]]), there)[0]
     x = x[:, (x != 0).any(0)]
-    if x.shape[1] > most:
-        raise InputError(f"curve: found {x.shape[1]} observations about the first detection, expected at most {most}")
+    if not _LEAST <= x.shape[1] <= most:
+        raise InputError(
+            f"curve: found {x.shape[1]} observations from {_BEFORE:g} days before the first detection to {_AFTER:g} "
+            f"after it, expected {_LEAST} to {most}"
+        )
     return torch.nn.functional.pad(x, (0, most - x.shape[1])).float().numpy()
 
 

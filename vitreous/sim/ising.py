@@ -102,7 +102,7 @@ def microstates(temperature: Tensor, lattice: Lattice, sweeps: int = SWEEPS) -> 
     _check(temperature)
     spins = lowest(len(temperature), lattice, temperature.device).flatten(1)
     for _ in range(sweeps):
-        spins = swendsen_wang(spins, temperature, lattice)
+        spins = _updated(spins, temperature, lattice)
     return spins.view(-1, lattice.size, lattice.size).to(torch.int8)
 
 
@@ -132,6 +132,11 @@ def _walls(count: int, size: int, device: torch.device | str) -> Tensor:
 
 def swendsen_wang(spins: Tensor, temperature: Tensor, lattice: Lattice) -> Tensor:
     """One cluster update of spins `(B, size²)`: every cluster of frozen bonds is flipped or not."""
+    _check(temperature)
+    return _updated(spins, temperature, lattice)
+
+
+def _updated(spins: Tensor, temperature: Tensor, lattice: Lattice) -> Tensor:
     neighbours, signs = lattice.bonds(spins.device)
     satisfied = signs * spins[:, None] * spins[:, neighbours] > 0  # (B, 2, N)
     frozen = satisfied & (torch.rand_like(satisfied, dtype=torch.float32) > torch.exp(-2 / temperature)[:, None, None])
@@ -181,6 +186,7 @@ def metropolis(spins: Tensor, temperature: Tensor, lattice: Lattice) -> Tensor:
     """One sweep of single flips over spins `(B, size²)`, one colour of the checkerboard after the other."""
     if lattice.boundary == "skewed" or lattice.size % 2:
         raise InputError("metropolis: needs a checkerboard: an even size, and edges that are not skewed")
+    _check(temperature)
     neighbours, signs = lattice.bonds(spins.device)
     colours = _chequers(lattice.size, spins.device).flatten() > 0
     for colour in (colours, ~colours):
@@ -199,9 +205,9 @@ def _chequers(size: int, device: torch.device) -> Tensor:
 
 
 def _check(temperature: Tensor) -> None:
-    bad = temperature[~(temperature > 0)]
+    bad = temperature[~((temperature > 0) & temperature.isfinite())]
     if len(bad):
-        raise InputError(f"temperature: found {float(bad[0]):g}, expected one above zero, in units of |J| / k")
+        raise InputError(f"temperature: found {float(bad[0]):g}, expected a finite one above zero, in |J| / k")
 
 
 def onsager_energy(temperature: float) -> float:

@@ -13,7 +13,7 @@ from vitreous.atomic import write_atomically
 from vitreous.data.builtin import data_folder
 from vitreous.data.source import Axis, Source, in_order
 from vitreous.errors import InputError
-from vitreous.sim.jets import ORIGINS, RADIUS, Jets, Ragged, make_jets
+from vitreous.sim.jets import ORIGINS, RADIUS, Jets, Ragged, check_programs, make_jets
 
 MOST = 64
 """Particles of a jet that are looked at, the hardest."""
@@ -113,6 +113,7 @@ def made_jets(jets: Jets, each: int = EACH, seed: int = 0) -> Made:
     path = jets_file(jets, each, seed)
     if path.is_file():
         return Made.read(path)
+    check_programs()  # before a bar begins
     portions: list[Ragged] = []
     with Progress() as progress:
         bar = progress.add_task("Colliding protons", total=each * len(ORIGINS))

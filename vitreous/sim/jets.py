@@ -84,6 +84,12 @@ class Ragged(NamedTuple):
         return Ragged(*(np.concatenate(parts) for parts in zip(self, *others, strict=True)))
 
 
+def check_programs() -> None:
+    """Raise `InputError` unless Pythia and FastJet are there."""
+    for module in ("pythia8mc", "fastjet"):
+        load_extra(module, "jets")
+
+
 def make_jets(origin: str, count: int, jets: Jets, seed: int = 0, processes: int | None = None) -> Iterator[Ragged]:
     """So many jets of one origin, in portions, made by several processes.
 
@@ -93,8 +99,9 @@ def make_jets(origin: str, count: int, jets: Jets, seed: int = 0, processes: int
         processes: as many as there are cores if not given.
     """
     check_choice("origin", origin, ORIGINS)
-    for module in ("pythia8mc", "fastjet"):
-        load_extra(module, "jets")
+    if count < 1:
+        raise InputError(f"count: found {count}, expected one jet or more")
+    check_programs()
     sizes = [len(part) for part in np.array_split(np.arange(count), max(1, -(-count // _PORTION)))]
     seeds = np.random.SeedSequence([seed, list(ORIGINS).index(origin)]).generate_state(len(sizes)) % 900_000_000
     work = [(origin, size, jets, int(own)) for size, own in zip(sizes, seeds, strict=True)]

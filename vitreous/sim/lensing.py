@@ -81,13 +81,15 @@ class Galaxy(NamedTuple):
     def check(self) -> None:
         """Raise `InputError` unless there can be such galaxies."""
         flat = (self.e1.square() + self.e2.square()).sqrt()
+        for name, place in (("x", self.x), ("y", self.y)):
+            _first(place, place.isfinite(), name, "a finite place, in arcsec from the lens")
         _first(self.radius, self.radius > 0, "radius", "a radius above 0, in arcsec")
         _first(self.sersic, self.sersic >= 0.36, "sersic", "an index of at least 0.36")
         _first(flat, flat < 1, "e1, e2", "an ellipticity below 1, for an axis ratio from above 0 to 1")
 
 
 def _first(values: Tensor, good: Tensor, name: str, wanted: str) -> None:
-    bad = values[~good]  # nan too
+    bad = values[~(good & values.isfinite())]
     if len(bad):
         raise InputError(f"{name}: found {float(bad[0]):g}, expected {wanted}")
 

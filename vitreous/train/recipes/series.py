@@ -11,7 +11,8 @@ from vitreous.train.run import Experiment
 def chirps(model: str = "vit") -> Experiment:
     """Is there a chirp in a second of whitened strain? Half of the segments hold one, of signal-to-noise ratio 4 to 16.
 
-    `vitreous train chirps --out RUN [--model cnn]`: under four minutes of an H200.
+    `vitreous train chirps --out RUN [--model cnn]`: under four minutes of an H200 (CNN: 87 s). At 1 % false alarms and
+    ratios of 5, 6 and 7 it finds 97, 97 and 99 % of what the matched filter does (CNN: 77, 86, 94).
 
     Patches are 62 ms long and begin every 8 ms, so that their projection can learn what matched filters are: pieces of
     a wave of several oscillations. In trials on a CPU (500 steps of 64 segments, width 96, a patch every 16 ms) the
@@ -46,7 +47,8 @@ def chirps(model: str = "vit") -> Experiment:
 def light_curves(model: str = "vit", system: str = "class") -> Experiment:
     """Which kind of supernova is it, or how far? An observation is a token, and its time a coordinate.
 
-    `vitreous train light-curves --out RUN [--model deep-sets] [--system redshift]`: 80 s of an H200.
+    `vitreous train light-curves --out RUN [--model deep-sets] [--system redshift]`: 80 s of an H200. Right, 3 seeds:
+    0.969 (Deep Sets 0.935, boosted trees 0.908); redshifts to 0.036 in the mean (0.053, 0.059).
 
     `deep-sets` is the same network without attention: observations meet in the mean alone. The redshift comes with its
     own uncertainty, and with intervals that the validation part calibrates.

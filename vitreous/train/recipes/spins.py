@@ -45,8 +45,9 @@ def ising(model: str = "vit", system: str = "periodic") -> Experiment:
 
     `vitreous train ising --out RUN [--system antiperiodic] [--model resnet-18]`. Temperatures are so far apart that the
     best possible classifier, which knows the energy, is right for about 98 in 100 microstates of every system. All
-    models see the same microstates, moved by all symmetries of their system. For a GPU (43 s of an H200, 30 s of them
-    to compile); on a CPU add `--minutes`.
+    models see the same microstates, moved by all symmetries of their system. For a GPU (44 s of an H200, 30 s of them
+    to compile); on a CPU add `--minutes`. Right on the four systems, means of 5 seeds: ViT 0.971, 0.971, 0.971, 0.973;
+    ResNet-18 0.959, 0.948, 0.952, 0.963; ResNet-50 0.970, 0.963, 0.961, 0.962.
     """
     check_choice("model", model, MODELS)
     source = ising_source(system)
@@ -57,7 +58,8 @@ def ising_temperature(model: str = "vit", system: str = "periodic") -> Experimen
     """Any temperature between 1.5 and 3.5 |J|/k, with its uncertainty, from 3,000 microstates.
 
     `vitreous train ising-temperature --out RUN [--system skewed] [--model resnet-18]`, for a GPU; on a CPU add
-    `--minutes`. A ViT takes 34 s of an H200.
+    `--minutes`. A ViT takes 34 s of an H200 and errs by 0.058 |J|/k; away from the ends by 0.0530,
+    where 0.0521 is possible.
     """
     check_choice("model", model, MODELS)
     source = temperature_source(system)
