@@ -49,8 +49,8 @@ def main(
     seeds: int = 3,
     labels: int = 400,
     steps: int | None = None,
-    scratch_steps: int = 400,
-    fine_steps: int = 400,
+    scratch_steps: int = 1200,
+    fine_steps: int = 1200,
     lr: float = 2e-3,
     fine_lr: float = 2e-3,
     layer_decay: float = 0.8,
@@ -64,7 +64,7 @@ def main(
     Args:
         seeds: of labels, weights and batches, counted from 0.
         labels: curves with a label.
-        steps: of pre-training; 6,000, or 1,500 of a small model, if not given.
+        steps: of pre-training; 6,000, or 1,000 of a small model, if not given.
         scratch_steps: of training from scratch.
         fine_steps: of training after pre-training.
         lr: learning rate of pre-training and of training from scratch.
@@ -76,7 +76,7 @@ def main(
         out: JSON file of the results.
     """
     made = light_curves()
-    steps = steps or (1500 if small else 6000)
+    steps = steps or (1000 if small else 6000)
     if small:
         assert isinstance(made.model, ViTConfig)
         made = replace(made, model=replace(made.model, dim=96, depth=3, heads=4, head=(96,)))
