@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 
+from benchmarks.few_curves import few
 from benchmarks.light_curves import features, trees
 from tests.recipes import narrow, two_steps
 from vitreous.nn.pretraining import PretrainConfig
@@ -58,3 +59,17 @@ def test_trees_tell_kinds_and_redshifts_better_than_chance() -> None:
     found = trees(source, "redshift", 600, rounds=20)
     assert found["rmse"] < 0.7 * source.y.std()
     assert 0.8 < found["coverage90"] <= 1
+
+
+def test_labelled_curves_are_drawn_by_the_seed_and_scored_on_the_same() -> None:
+    source = curves_source("class", train=8, validation=30, test=40)
+    assert source.y is not None
+    drawn = [few(source, 12, seed) for seed in (0, 0, 1)]
+    assert np.array_equal(drawn[0].x, drawn[1].x)
+    assert not np.array_equal(drawn[0].x[:12], drawn[2].x[:12])
+    for part, made in (("test", drawn[2]), ("validation", few(source, 12, 1, validate=True))):
+        assert made.y is not None
+        assert made.fresh is None
+        assert len(made.parts["train"]) == 12
+        assert np.array_equal(made.x[made.parts["test"]], source.x[source.parts[part]])
+        assert np.array_equal(made.y[made.parts["test"]], source.y[source.parts[part]])
