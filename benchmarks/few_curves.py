@@ -23,6 +23,7 @@ from vitreous.atomic import write_atomically
 from vitreous.data import Source
 from vitreous.nn import ViTConfig
 from vitreous.nn.pretraining import PretrainConfig
+from vitreous.sim.drawn import drawn
 from vitreous.train import pretrain, read_start, train
 from vitreous.train.pretrain import pretraining
 from vitreous.train.recipes.series import light_curves
@@ -31,13 +32,14 @@ _OWN = 1 << 21  # added to the seed: labelled curves are drawn apart from those 
 
 
 def few(source: Source, labels: int, seed: int, validate: bool = False) -> Source:
-    """So many curves with their labels, drawn by the seed, and those that are scored: the test part or, to `validate`,
-    the validation part."""
-    assert source.fresh is not None
+    """So many curves with their labels, drawn by the seed, and those that are scored.
+
+    Those are the test part or, to `validate`, the validation part.
+    """
+    fresh = source.fresh
+    assert fresh is not None
     assert source.y is not None
-    with torch.random.fork_rng():
-        torch.manual_seed(seed + _OWN)
-        x, y = (part.numpy() for part in source.fresh(labels, torch.device("cpu")))
+    x, y = drawn(lambda count: fresh(count, torch.device("cpu")), labels, seed + _OWN)
     rows = source.parts["validation" if validate else "test"]
     parts = {"train": np.arange(labels), "test": labels + np.arange(len(rows))}
     return replace(

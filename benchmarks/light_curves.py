@@ -25,6 +25,7 @@ from rich.table import Table
 from vitreous.atomic import write_atomically
 from vitreous.data import Source
 from vitreous.sim.curves import SYSTEMS, unscaled
+from vitreous.sim.drawn import drawn
 from vitreous.sim.supernovae import BANDS
 from vitreous.train import train
 from vitreous.train.recipes.series import light_curves
@@ -77,10 +78,10 @@ def trees(source: Source, system: str, curves: int, seed: int = 0, rounds: int =
     """Scores of boosted trees on the source's test part; a redshift's interval is between two quantiles, calibrated."""
     from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 
-    assert source.fresh is not None
+    fresh = source.fresh
+    assert fresh is not None
     assert source.y is not None
-    torch.manual_seed(seed + _OWN)
-    x, y = (part.numpy() for part in source.fresh(curves, torch.device("cpu")))
+    x, y = drawn(lambda count: fresh(count, torch.device("cpu")), curves, seed + _OWN)
     known = features(x)
     test, validation = source.parts["test"], source.parts["validation"]
     common: dict[str, Any] = {"max_iter": rounds, "learning_rate": 0.08, "random_state": seed}
