@@ -23,8 +23,9 @@ demo: setup  ## show what the package does
 	$(BIN)/vitreous demo
 
 # Two processes of one thread each: torch's threads of two processes would wait for one another.
+# -rs lists skipped tests with what they need, e.g. Chromium for the web page (apt-get install chromium).
 test: setup  ## run every test
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile -rs
 
 lint: setup  ## style, formatting and types
 	$(BIN)/ruff check

@@ -1,12 +1,12 @@
-"""The physics gallery: every model of every entry, beside the source's numbers and the best that is possible.
+"""The physics gallery: every model of every entry, with published numbers and the best possible score.
 
     python -m benchmarks.gallery --only ising --device cuda --seeds 5 --out runs/gallery
     python -m benchmarks.gallery --only ising --systems periodic --models vit --seeds 1 --steps 20 --device cpu
 
-Every training is kept in `OUT/table.json` when it ends, so that the same command goes on where it was stopped. Of each
-model the first seed of the first system is trained alone and timed; `--together 4` trains four of the others at a time,
-for models that are too small to keep a GPU busy. The figures of each first seed are drawn in its run folder, unless
-`--no-draw`.
+The result of each training is written to `OUT/table.json`, so that the same command resumes after an interruption. The
+first seed of each model's first system is trained alone and timed; `--together 4` trains four of the others at a time,
+for models that are too small to occupy a GPU. The figures of first seeds are drawn in their run folders, unless
+`--no-draw` is given.
 """
 
 import json
@@ -25,37 +25,40 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
-from vitreous.atomic import write_atomically
+from vitreous.core.atomic import write_atomically
+from vitreous.core.errors import InputError, check_choice
 from vitreous.data import Source
-from vitreous.errors import InputError, check_choice
-from vitreous.gallery import ENTRIES, ising, jets, showers
-from vitreous.gallery.panels import opened
-from vitreous.sim.chirps import Chirps
-from vitreous.sim.ising import microstates
-from vitreous.sim.temperatures import SYSTEMS, TEMPERATURES, best_answers
-from vitreous.sim.templates import Bank
-from vitreous.train import RECIPES, train
-from vitreous.train.answers import Answers
+from vitreous.gallery.chirps.matched_filter import TemplateBank
+from vitreous.gallery.chirps.simulate import Chirps
+from vitreous.gallery.figures import load_run
+from vitreous.gallery.ising import figures as ising
+from vitreous.gallery.ising.simulate import microstates
+from vitreous.gallery.ising.source import SYSTEMS, TEMPERATURES, best_answers
+from vitreous.gallery.jets import figures as jets
+from vitreous.gallery.showers import figures as showers
+from vitreous.recipes import load_recipe
+from vitreous.run.answers import Answers
+from vitreous.run.predictor import Predictor
+from vitreous.train import train
 from vitreous.train.device import pick_device
-from vitreous.train.predictor import Predictor
 
 Numbers = dict[str, float]
-_WHOLE = ("parameters", "seconds", "trained/s", "simulated/s")
-_ALONE = "-"  # the system of entries that have no choice of them
-_SECONDS = 2.0  # that a simulator is timed
-_AT_ONCE = {"cpu": 64, "cuda": 4096}  # samples that it makes together
+_WHOLE_NUMBERS = ("parameters", "seconds", "trained/s", "simulated/s")
+NO_SYSTEM = "-"
+"""The system of entries without a choice of systems."""
+_TIMING_BATCH = {"cpu": 64, "cuda": 4096}  # samples simulated at a time
 
 
 @dataclass(frozen=True)
 class Row:
-    """How an entry is told in the table.
+    """An entry of the table.
 
     Args:
-        metrics: names in a run's scores on its test part.
-        reference: the source's value of the first of them, by system and model.
-        best: the best possible score, of a system's data.
-        scores: of a run, more numbers than it gives itself.
-        simulate: makes so many samples of a system on a device; what the recipe's source does if not given.
+        metrics: names of test scores.
+        reference: published value of the first metric, by system and model.
+        best: computes the best possible score from a source and its system.
+        scores: computes further scores of a run.
+        simulate: simulates a number of samples of a system on a device; by default the source's `fresh`.
     """
 
     metrics: tuple[str, ...]
@@ -65,25 +68,25 @@ class Row:
     simulate: Callable[[str, int, torch.device], object] | None = None
 
 
-def _best(source: Source, system: str) -> float:
-    """Share of the test part that the exact posterior tells right."""
+def _best_ising_accuracy(source: Source, system: str) -> float:
+    """Accuracy of the exact posterior on the test part."""
     assert source.y is not None
     rows = source.parts["test"]
     return float((best_answers(source, system) == source.y)[rows].mean())
 
 
-def _microstates(system: str, count: int, device: torch.device) -> object:
+def _simulate_ising(system: str, count: int, device: torch.device) -> object:
     low, high = TEMPERATURES[0], TEMPERATURES[-1]
     return microstates(torch.linspace(low, high, count, device=device), SYSTEMS[system])
 
 
-def _likelier(source: Source, _: str) -> float:
-    """Share of the test part that the likelihood ratio, averaged over all that is not known, tells right."""
+def _best_chirp_accuracy(source: Source, _: str) -> float:
+    """Accuracy of the averaged likelihood ratio on the test part."""
     assert source.y is not None
     rows, device = source.parts["test"], pick_device("auto")
-    bank = Bank(Chirps(), device=device)
-    said = bank.log_likelihood_ratio(torch.from_numpy(source.x[rows, 0]).to(device)) > 0
-    return float((said.cpu().numpy() == source.y[rows]).mean())
+    bank = TemplateBank(Chirps(), device=device)
+    chirp = bank.log_likelihood_ratio(torch.from_numpy(source.x[rows, 0]).to(device)) > 0
+    return float((chirp.cpu().numpy() == source.y[rows]).mean())
 
 
 TABLE = {
@@ -95,15 +98,15 @@ TABLE = {
             "skewed": {"vit": 0.931, "resnet-18": 0.886, "resnet-50": 0.917},
             "antiperiodic": {"vit": 0.921, "resnet-18": 0.91, "resnet-50": 0.917},
         },
-        _best,
-        simulate=_microstates,
+        _best_ising_accuracy,
+        simulate=_simulate_ising,
     ),
-    "ising-temperature": Row(("rmse", "coverage90"), scores=ising.scores, simulate=_microstates),
+    "ising-temperature": Row(("rmse", "coverage90"), scores=ising.scores, simulate=_simulate_ising),
     "showers": Row(("rmse/X_max", "rmse/ln A", "coverage90"), scores=showers.scores),
     "jets": Row(("accuracy",), scores=jets.scores),
     "lensing": Row(("rmse/Einstein radius", "rmse/ellipticity 1", "rmse/shear 1", "coverage90")),
     "light-curves": Row(("accuracy", "mae", "coverage90")),  # benchmarks.light_curves has boosted trees
-    "chirps": Row(("accuracy",), best=_likelier),  # benchmarks.detection has the efficiencies
+    "chirps": Row(("accuracy",), best=_best_chirp_accuracy),  # benchmarks.detection has the efficiencies
 }
 
 
@@ -119,52 +122,52 @@ class Job(NamedTuple):
         return f"{self.name}/{self.system}/{self.model}/{self.seed}"
 
     def folder(self, out: Path) -> Path:
-        """Of its run."""
+        """The run folder."""
         return out / str(self).replace("/", "_")
 
 
 def _systems(name: str) -> Sequence[str]:
-    return ENTRIES[name].systems or (_ALONE,)
+    return load_recipe(name).systems or (NO_SYSTEM,)
 
 
 def _models(name: str) -> Sequence[str]:
-    return ENTRIES[name].models
+    return load_recipe(name).models
 
 
-def one(job: Job, steps: int | None, out: Path, device: str, alone: bool = False) -> Numbers:
-    """Train one model and give its numbers, and times if it has the machine alone; with first seeds the simulator's."""
+def train_one(job: Job, steps: int | None, out: Path, device: str, alone: bool = False, timing: float = 2.0) -> Numbers:
+    """Train one model and return its scores, with times if it is the only training on the machine."""
     row, folder = TABLE[job.name], job.folder(out)
-    made = RECIPES[job.name](model=job.model, **({} if job.system == _ALONE else {"system": job.system}))
+    training = load_recipe(job.name).create(job.model, None if job.system == NO_SYSTEM else job.system)
     short = {} if steps is None else {"steps": steps, "evaluate_every": steps}
-    made = replace(made, train=replace(made.train, seed=job.seed, **short))
-    result = train(made, folder, resume=True, device=device, bar=False)
-    found = {metric: result["test"][metric] for metric in row.metrics if metric in result["test"]}
+    training = replace(training, settings=replace(training.settings, seed=job.seed, **short))
+    result = train(training, folder, resume=True, device=device, bar=False)
+    numbers = {metric: result["test"][metric] for metric in row.metrics if metric in result["test"]}
     if row.best is not None:
-        found["best possible"] = row.best(made.source, job.system)
+        numbers["best possible"] = row.best(training.source, job.system)
     if row.scores is not None:
-        found |= row.scores(*opened(folder))
-    found["parameters"] = result["parameters"]
+        numbers |= row.scores(*load_run(folder))
+    numbers["parameters"] = result["parameters"]
     if alone:
-        found |= {"seconds": result["seconds"], "trained/s": _trained(folder, made.train.batch)}
-    if alone and job.seed == 0 and (row.simulate or made.source.fresh):
-        found["simulated/s"] = _simulated(row, made.source, job.system, device)
-    return found
+        numbers |= {"seconds": result["seconds"], "trained/s": _training_rate(folder, training.settings.batch)}
+    if alone and job.seed == 0 and (row.simulate or training.source.fresh):
+        numbers["simulated/s"] = _simulation_rate(row, training.source, job.system, device, timing)
+    return numbers
 
 
-def _trained(folder: Path, batch: int) -> float:
-    """Samples a second between the lines of a training's log, where most of them have no evaluation."""
+def _training_rate(folder: Path, batch: int) -> float:
+    """Median of the samples per second between lines of the training log, most of which have no evaluation."""
     lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
-    told = [(line["step"], line["seconds"]) for line in lines if "loss" in line]
-    rates = [(b[0] - a[0]) / (b[1] - a[1]) for a, b in pairwise(told) if b[1] > a[1]]
+    points = [(line["step"], line["seconds"]) for line in lines if "loss" in line]
+    rates = [(b[0] - a[0]) / (b[1] - a[1]) for a, b in pairwise(points) if b[1] > a[1]]
     return batch * median(rates) if rates else float("nan")
 
 
-def _simulated(row: Row, source: Source, system: str, device: str) -> float:
-    """Samples that the simulator makes in a second."""
+def _simulation_rate(row: Row, source: Source, system: str, device: str, seconds: float) -> float:
+    """Samples per second of the simulator, measured over some seconds."""
     place = torch.device(pick_device(device))
-    count, done = _AT_ONCE[place.type], 0
+    count, done = _TIMING_BATCH[place.type], 0
 
-    def make() -> None:
+    def simulate() -> None:
         if row.simulate is not None:
             row.simulate(system, count, place)
         elif source.fresh is not None:
@@ -173,33 +176,34 @@ def _simulated(row: Row, source: Source, system: str, device: str) -> float:
             torch.cuda.synchronize()
 
     with torch.random.fork_rng():
-        make()
-        begun = time.perf_counter()
-        while time.perf_counter() - begun < _SECONDS:
-            make()
+        simulate()
+        start = time.perf_counter()
+        while time.perf_counter() - start < seconds:
+            simulate()
             done += count
-    return done / (time.perf_counter() - begun)
+    return done / (time.perf_counter() - start)
 
 
-def show(known: Mapping[str, Numbers], name: str) -> None:
-    """Print an entry: one line a system and model, means over seeds with their spread."""
-    row, entry = TABLE[name], ENTRIES[name]
-    extra = sorted({key for words, found in known.items() if words.split("/")[0] == name for key in found}
-                   - {*row.metrics, *_WHOLE})  # fmt: skip
+def show(results: Mapping[str, Numbers], name: str) -> None:
+    """Print an entry: one line per system and model, with means and standard deviations over seeds."""
+    row, entry = TABLE[name], load_recipe(name)
+    extra = sorted({key for job, numbers in results.items() if job.split("/")[0] == name for key in numbers}
+                   - {*row.metrics, *_WHOLE_NUMBERS})  # fmt: skip
     table = Table(title=f"{entry.title}: {entry.question}")
     headings = ["system", "model", *row.metrics, *(["source"] if row.reference else []), *extra]
-    for heading in (*headings, "seeds", *_WHOLE):
+    for heading in (*headings, "seeds", *_WHOLE_NUMBERS):
         table.add_column(heading, justify="left" if heading in ("system", "model") else "right")
     for system in _systems(name):
         for model in _models(name):
-            seeds = [found for words, found in known.items() if words.rsplit("/", 1)[0] == f"{name}/{system}/{model}"]
+            group = f"{name}/{system}/{model}"
+            seeds = [numbers for job, numbers in results.items() if job.rsplit("/", 1)[0] == group]
             if not seeds:
                 continue
-            told = row.reference.get(system, {}).get(model)
-            reference = ["" if told is None else f"{told:.3f}"] if row.reference else []
-            cells = [_spread([found[key] for found in seeds if key in found]) for key in (*row.metrics, *extra)]
+            published = row.reference.get(system, {}).get(model)
+            reference = ["" if published is None else f"{published:.3f}"] if row.reference else []
+            cells = [_spread([numbers[key] for numbers in seeds if key in numbers]) for key in (*row.metrics, *extra)]
             cells[len(row.metrics) : len(row.metrics)] = reference
-            whole = [[found[key] for found in seeds if key in found] for key in _WHOLE]
+            whole = [[numbers[key] for numbers in seeds if key in numbers] for key in _WHOLE_NUMBERS]
             middle = (f"{median(each):,.0f}" if each else "" for each in whole)
             table.add_row(system, model, *cells, str(len(seeds)), *middle)
     Console(width=180).print(table)
@@ -212,6 +216,52 @@ def _spread(values: list[float]) -> str:
     return f"{mean(values):.4f}" + (f" ± {stdev(values):.4f}" if len(set(values)) > 1 else "")
 
 
+def plan_jobs(names: Sequence[str], models: Sequence[str], systems: Sequence[str], seeds: int) -> list[Job]:
+    """All trainings of the entries; `models` and `systems` restrict them where given."""
+    for name in names:
+        check_choice("only", name, TABLE)
+    for chosen, option, choices in ((models, "models", _models), (systems, "systems", _systems)):
+        for choice in chosen:
+            check_choice(option, choice, {each for name in names for each in choices(name)})
+    return [
+        Job(name, model, system, seed)
+        for name in names
+        for model in _models(name)
+        if not models or model in models
+        for system in _systems(name)
+        if not systems or system in (*systems, NO_SYSTEM)
+        for seed in range(seeds)
+    ]
+
+
+def train_missing(
+    jobs: Sequence[Job], results: dict[str, Numbers], steps: int | None, together: int, out: Path, device: str,
+    timing: float,
+) -> list[str]:  # fmt: skip
+    """Run the trainings without a result, write each result to `OUT/table.json` and return the failures."""
+
+    def record(job: Job, numbers: Numbers) -> None:
+        results[str(job)] = numbers
+        write_atomically(out / "table.json", (json.dumps(results, indent=1) + "\n").encode())
+        print(f"{job}: " + "  ".join(f"{key} {numbers[key]:.4g}" for key in numbers), flush=True)
+
+    missing = [job for job in jobs if str(job) not in results]
+    first = {(job.name, job.model): job for job in reversed(jobs)}
+    alone = [job for job in missing if together == 1 or job in first.values()]
+    for job in alone:
+        record(job, train_one(job, steps, out, device, alone=True, timing=timing))
+    failed = []
+    if others := [job for job in missing if job not in alone]:
+        with ProcessPoolExecutor(min(together, len(others)), get_context("spawn")) as pool:
+            futures = {pool.submit(train_one, job, steps, out, device): job for job in others}
+            for future in as_completed(futures):
+                if fault := future.exception():  # the other trainings continue
+                    failed.append(f"{futures[future]}: {fault!r}")
+                else:
+                    record(futures[future], future.result())
+    return failed
+
+
 def main(
     out: Path = Path("runs/gallery"),
     only: tuple[str, ...] = (),
@@ -222,67 +272,39 @@ def main(
     together: int = 1,
     draw: bool = True,
     device: str = "auto",
+    timing: float = 2.0,
 ) -> None:
-    """Train what is missing and print the tables.
+    """Run the missing trainings and print the tables.
 
     Args:
         out: folder of the runs and of table.json.
-        only: entries; all if none is named.
-        models: of the entries; all if none is named.
-        systems: of the entries that have some; all if none is named.
-        seeds: of weights and batches, counted from 0.
-        steps: optimiser steps instead of the recipe's, for a trial, in a folder of its own within `out`.
-        together: trainings at a time, but for the first of each model.
-        draw: the figures of each first seed.
+        only: entries; all by default.
+        models: models of the entries; all by default.
+        systems: systems of the entries that have them; all by default.
+        seeds: number of seeds, from 0.
+        steps: optimiser steps of a trial, in a subfolder of `out`; by default those of the recipe.
+        together: trainings at a time, except for the first of each model.
+        draw: whether to draw the figures of first seeds.
         device: cpu or cuda.
+        timing: seconds over which the speed of a simulator is measured.
     """
-    names = only or tuple(TABLE)
-    for name in names:
-        check_choice("only", name, TABLE)
-    for asked, option, kinds in ((models, "models", _models), (systems, "systems", _systems)):
-        for choice in asked:
-            check_choice(option, choice, {kind for name in names for kind in kinds(name)})
     if seeds < 1 or together < 1:
-        raise InputError("seeds, together: expected at least one")
+        raise InputError(f"seeds, together: found {seeds} and {together}, expected at least 1")
+    names = only or tuple(TABLE)
+    jobs = plan_jobs(names, models, systems, seeds)
     out = out if steps is None else out / f"trial of {steps} steps"
-    path = out / "table.json"
     out.mkdir(parents=True, exist_ok=True)
-    known: dict[str, Numbers] = json.loads(path.read_text()) if path.is_file() else {}
-    jobs = [
-        Job(name, model, system, seed)
-        for name in names
-        for model in _models(name)
-        if not models or model in models
-        for system in _systems(name)
-        if not systems or system in (*systems, _ALONE)
-        for seed in range(seeds)
-    ]
-
-    def keep(job: Job, found: Numbers) -> None:
-        known[str(job)] = found
-        write_atomically(path, (json.dumps(known, indent=1) + "\n").encode())
-        print(f"{job}: " + "  ".join(f"{key} {found[key]:.4g}" for key in found), flush=True)
-
-    missing = [job for job in jobs if str(job) not in known]
-    first = {(job.name, job.model): job for job in reversed(jobs)}
-    alone = [job for job in missing if together == 1 or job in first.values()]
-    for job in alone:
-        keep(job, one(job, steps, out, device, alone=True))
-    failed = []
-    if others := [job for job in missing if job not in alone]:
-        with ProcessPoolExecutor(min(together, len(others)), get_context("spawn")) as pool:
-            begun = {pool.submit(one, job, steps, out, device): job for job in others}
-            for ended in as_completed(begun):
-                if fault := ended.exception():  # the others go on
-                    failed.append(f"{begun[ended]}: {fault!r}")
-                else:
-                    keep(begun[ended], ended.result())
+    path = out / "table.json"
+    results: dict[str, Numbers] = json.loads(path.read_text()) if path.is_file() else {}
+    failed = train_missing(jobs, results, steps, together, out, device, timing)
     for job in jobs:
         folder = job.folder(out)
         if draw and job.seed == 0 and folder.is_dir() and not [*folder.glob("*.png")]:
-            ENTRIES[job.name].draw(folder)
+            figures = load_recipe(job.name).figures
+            assert figures is not None
+            figures(folder)
     for name in names:
-        show(known, name)
+        show(results, name)
     if failed:
         raise SystemExit("\n".join(failed))
 

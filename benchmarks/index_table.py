@@ -32,17 +32,20 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
+from vitreous.core.errors import check_choice
 from vitreous.data.builtin import data_folder
-from vitreous.errors import check_choice
-from vitreous.insight.behaviour import confidence_error
-from vitreous.powder.cell import of_metric
-from vitreous.powder.files import Pattern, read_pattern
-from vitreous.powder.indexing import Wanted, index_pattern
-from vitreous.powder.lattice import metrics, niggli, parameters, primitive
-from vitreous.sim.crystals import Lines, random_crystals
-from vitreous.sim.groups import SYSTEMS
-from vitreous.sim.powder import Effects, lorentz_polarisation, measure
-from vitreous.sim.structure import Structure, as_lines, minerals
+from vitreous.insight.evaluation import confidence_error
+from vitreous.powder.cell import cells_of, metrics_of
+from vitreous.powder.files import read_pattern
+from vitreous.powder.indexing import IndexOptions, index_pattern
+from vitreous.powder.lattice import niggli, primitive
+from vitreous.powder.pattern import Pattern
+from vitreous.powder.sim.crystals import Lines, random_crystals
+from vitreous.powder.sim.effects import Effects
+from vitreous.powder.sim.measurement import lorentz_polarisation, measure
+from vitreous.powder.sim.space_groups import SYSTEMS
+from vitreous.powder.sim.structure import Structure, simulator_lines
+from vitreous.powder.sim.structure_files import minerals
 
 Floats = NDArray[np.float64]
 
@@ -115,7 +118,7 @@ def made(case: Case) -> tuple[Pattern, Floats]:
             torch.manual_seed(int(case.name))
             structure = _minerals()[int(case.name)]
             effects = replace(effects, impurity=(0.0, 0.0))  # which needs a second crystal
-            lines, truth = as_lines(structure, effects.s_max), _primitive(structure)
+            lines, truth = simulator_lines(structure, effects.s_max), _primitive(structure)
         if case.row.endswith("impure"):
             lines = _contaminated(lines)
         counts = measure(lines, effects)[place].double().numpy()
@@ -174,13 +177,13 @@ def _primitive(structure: Structure) -> Floats:
     bases = vectors[triples]
     volumes = np.abs(np.linalg.det(bases))
     basis = bases[np.argmin(np.where(volumes > 1e-6, volumes, np.inf))]
-    return parameters(basis @ metrics(np.array([structure.cell])) @ basis.T)[0]
+    return cells_of(basis @ metrics_of(np.array([structure.cell])) @ basis.T)[0]
 
 
 def off(cell: Floats, truth: Floats) -> Floats:
     """Relative differences `(6,)` of a cell and the true Niggli cell, in the basis in which the largest is smallest."""
-    metric = metrics(niggli(cell[None]))[0]
-    found = of_metric(torch.from_numpy(_bases() @ metric @ _bases().transpose(0, 2, 1))).numpy()
+    metric = metrics_of(niggli(cell[None]))[0]
+    found = cells_of(_bases() @ metric @ _bases().transpose(0, 2, 1))
     differences = np.abs(found / truth - 1)
     return np.asarray(differences[differences.max(1).argmin()])
 
@@ -195,7 +198,7 @@ def done(case: Case) -> dict[str, Any]:
     """One pattern: its rank, probability and seconds."""
     pattern, truth = made(case)
     start = time.perf_counter()
-    result = index_pattern(pattern, Wanted(most=5))
+    result = index_pattern(pattern, IndexOptions(most=5, hints=False))
     seconds = time.perf_counter() - start
     limit = 0.002 if case.row == "measured" else 0.005
     wrong = [off(np.array(solution.cell), truth) for solution in result.solutions]

@@ -25,15 +25,14 @@ from tyro.conf import Positional
 
 from tests.peers.path import add_peers
 from vitreous.bench.peers import build
-from vitreous.bench.race import race, ratio
-from vitreous.commands import labelled, rows_of
+from vitreous.bench.timing import median_ratio, time_steps
 from vitreous.export.int8 import CALIBRATION, to_int8
 from vitreous.export.onnx_file import to_onnx
-from vitreous.export.session import open_onnx
 from vitreous.nn import ViTConfig
-from vitreous.train.answers import evenly, outputs
-from vitreous.train.folder import read_experiment
-from vitreous.train.predictor import Predictor, load
+from vitreous.recipes.jobs import load_run_data, part_rows
+from vitreous.run.answers import evenly, outputs
+from vitreous.run.onnx import open_onnx
+from vitreous.run.predictor import Predictor, load
 from vitreous.zoo.layouts import to_timm
 
 _REPEATS = {1: 30}  # steps that are timed together, where one alone is too short
@@ -99,8 +98,8 @@ def main(
         compile: also with torch.compile.
     """
     torch.set_num_threads(threads)
-    predictor, source = load(run), labelled(data, target, read_experiment(run))
-    train, test = (rows_of(run, predictor, source, part) for part in ("train", "test"))
+    predictor, source = load(run), load_run_data(run, data, target)
+    train, test = (part_rows(run, predictor, source, part) for part in ("train", "test"))
     samples = predictor.on_axis(source)
     x, shown = predictor.check(samples[test]), samples[train[evenly(len(train), CALIBRATION)]]
     assert source.y is not None
@@ -121,12 +120,12 @@ def main(
     times = {}
     for batch in batches:
         steps = {name: (lambda r=rival, b=batch: r.step(x[:b])) for name, rival in rivals.items()}
-        times[batch] = race(steps, "cpu", (rounds, rounds), repeats=_REPEATS.get(batch, 1))
+        times[batch] = time_steps(steps, "cpu", (rounds, rounds), repeats=_REPEATS.get(batch, 1))
     for name, rival in rivals.items():
         cells = []
         for batch in batches:
             ours = times[batch][name]
-            cells.append(f"{statistics.median(ours) * 1e3:.2f} ms ({ratio(times[batch][first], ours):.2f} ×)")
+            cells.append(f"{statistics.median(ours) * 1e3:.2f} ms ({median_ratio(times[batch][first], ours):.2f} ×)")
         table.add_row(name, *cells, f"{predictor.task.metrics(rival.outputs(x), truth)[score]:.4f}")
     Console(width=120).print(table)
 

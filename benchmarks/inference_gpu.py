@@ -25,8 +25,7 @@ import vitreous as vt
 from benchmarks.large_digits import MODEL, large_digits
 from benchmarks.merging import merging
 from tests.peers.path import add_peers
-from vitreous.bench.race import race, ratio
-from vitreous.nn.linear import in_eight_bits
+from vitreous.bench.timing import median_ratio, time_steps
 from vitreous.zoo.layouts import to_timm
 
 
@@ -46,7 +45,7 @@ def forward(model: nn.Module, x: Tensor) -> Callable[[], Tensor]:
 def eight_bits(model: vt.ViT) -> vt.ViT:
     """A copy with products of eight bits."""
     found = copy.deepcopy(model)
-    in_eight_bits(found)
+    found.set_execution(float8=True)
     return found
 
 
@@ -120,7 +119,7 @@ def main(
     steps = {row: forward(found, x) for row, found in models.items()}
     answers = {row: step().float().clone() for row, step in steps.items()}
     right = {} if digits is None else {row: digits.accuracy(step, x) for row, step in steps.items()}
-    times = race(steps, "cuda", (rounds, rounds), repeats=20)
+    times = time_steps(steps, "cuda", (rounds, rounds), repeats=20)
     first = next(iter(times.values()))
     table = Table(title=f"{name}, inference, batch {batch}, compiled, {torch.cuda.get_device_name()}")
     for heading in ("by", "images/s", "a batch", "×", "same class", "logits apart", *(["accuracy"] if right else [])):
@@ -130,7 +129,7 @@ def main(
         same = (answers[row].argmax(1) == truth.argmax(1)).float().mean()
         apart = (answers[row] - truth).abs().mean() / truth.std()
         table.add_row(
-            row, f"{batch / median:,.0f}", f"{median * 1e3:.2f} ms", f"{ratio(first, taken):.2f}",
+            row, f"{batch / median:,.0f}", f"{median * 1e3:.2f} ms", f"{median_ratio(first, taken):.2f}",
             f"{same:.1%}", f"{apart:.4f}", *([f"{right[row]:.2%}"] if right else []),
         )  # fmt: skip
     Console(width=140).print(table)

@@ -11,7 +11,7 @@ import tyro
 
 from vitreous.data import Source, mnist
 from vitreous.data.augment import Augment
-from vitreous.train import Experiment, TrainConfig, train
+from vitreous.train import SupervisedJob, TrainConfig, train
 from vitreous.zoo.variants import model_config
 
 MODEL = "vit_base_patch16_224"
@@ -43,7 +43,7 @@ def main(
         stream="bfloat16",
     )  # fmt: skip
     augment = Augment(shift=0.08, rotate=12, scale=0.12)
-    made = Experiment(source, model_config(MODEL, input=source.input), settings, augment, "sample", validation=0.02)
+    made = SupervisedJob(source, model_config(MODEL, input=source.input), settings, augment, "sample", validation=0.02)
     result = train(made, out, device=device, bar=False)
     print(f"test accuracy {result['test']['accuracy']:.4f} after {result['steps']} steps in {result['seconds']:.0f} s")
 

@@ -1,9 +1,9 @@
-"""Light curves: a transformer beside Deep Sets and the field's classical way, boosted trees on hand-made features.
+"""Light curves: a transformer, Deep Sets and the field's classical method, boosted trees on hand-made features.
 
     python -m benchmarks.light_curves --device cuda --out light_curves.json      # a GPU
     python -m benchmarks.light_curves --models trees --curves 10000              # the baseline alone, on a CPU
 
-All are scored on the same simulated curves. The trees learn from `--curves` of them, the networks from new ones at
+All are scored on the same simulated curves. The trees learn from `--curves` further ones, the networks from new ones at
 every step. Errors of the accuracy and the coverage are binomial.
 """
 
@@ -22,84 +22,84 @@ from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
 
-from vitreous.atomic import write_atomically
+from vitreous.core.atomic import write_atomically
 from vitreous.data import Source
-from vitreous.sim.curves import SYSTEMS, unscaled
-from vitreous.sim.drawn import drawn
-from vitreous.sim.supernovae import BANDS
+from vitreous.data.simulated import fixed_samples
+from vitreous.gallery.light_curves.simulate import BANDS
+from vitreous.gallery.light_curves.source import SYSTEMS, unscale_flux
+from vitreous.recipes import load_recipe
 from vitreous.train import train
-from vitreous.train.recipes.series import light_curves
 
 Model = Literal["trees", "deep-sets", "vit"]
-_OWN = 1 << 20  # added to the seed: what the trees learn from is drawn apart from what they are tested on
-ENDS = (-30.0, 0.0, 8.0, 16.0, 28.0, 45.0, 70.0, 130.0)  # days about the first detection
+_TREE_SEED = 1 << 20  # added to the seed: training curves of the trees differ from the test curves
+_EDGES = (-30.0, 0.0, 8.0, 16.0, 28.0, 45.0, 70.0, 130.0)  # days from the first detection
 
 
 def features(x: NDArray[Any]) -> NDArray[np.float64]:
-    """Hand-made features `(n, K)` of packed curves `(n, rows, visits)`; what cannot be told is missing.
+    """Hand-made features `(n, K)` of packed curves `(n, rows, visits)`; undefined ones are nan.
 
-    For each band: the highest flux, when it was, the days that it was above half of that before and after it, the share
-    of detections, and the mean flux in spans of time. Of each two neighbouring bands: the colour at the top, and in
-    each span.
+    For each band: the peak flux and its day, the days above half of the peak before and after it, the fraction of
+    detections, and the mean flux in bins of time. For neighbouring bands: the colour at the peak and in each bin.
     """
-    flux, error = (unscaled(torch.from_numpy(x[:, row]).double()).numpy() for row in (0, 1))
-    days, found = x[:, -1].astype(np.float64), []
-    spans = []
+    flux, error = (unscale_flux(torch.from_numpy(x[:, row]).double()).numpy() for row in (0, 1))
+    days = x[:, -1].astype(np.float64)
+    columns, binned = [], []
     for number in range(len(BANDS)):
-        there = x[:, 2 + number] > 0
-        seen = np.where(there, flux, -np.inf)
-        top = seen.argmax(1)[:, None]
+        present = x[:, 2 + number] > 0
+        top = np.where(present, flux, -np.inf).argmax(1)[:, None]
         peak = np.take_along_axis(flux, top, 1)
-        when = np.take_along_axis(days, top, 1)
-        half = there & (flux > peak / 2)
-        before, after = (_furthest(half, sign * (days - when)) for sign in (-1, 1))
-        detected = (there & (flux > 5 * error)).sum(1) / np.maximum(1, there.sum(1))
-        each = np.stack([_mean(flux, there & (days >= low) & (days < high)) for low, high in pairwise(ENDS)], axis=1)
-        some = there.any(1)
-        own = np.column_stack([np.arcsinh(peak[:, 0]), when[:, 0], before, after, detected, there.sum(1)])
-        found.append(np.where(some[:, None], own, np.nan))
-        spans.append(np.column_stack([np.where(some, peak[:, 0], np.nan), each]))
-    bright = np.stack([np.arcsinh(each) for each in spans])  # (bands, n, 1 + spans)
-    colours = [blue - red for blue, red in pairwise(bright)]
-    return np.column_stack([*found, *bright[:, :, 1:], *colours])
+        peak_day = np.take_along_axis(days, top, 1)
+        half = present & (flux > peak / 2)
+        before, after = (_largest(half, sign * (days - peak_day)) for sign in (-1, 1))
+        detected = (present & (flux > 5 * error)).sum(1) / np.maximum(1, present.sum(1))
+        means = np.stack(
+            [_mean(flux, present & (days >= low) & (days < high)) for low, high in pairwise(_EDGES)], axis=1
+        )
+        observed = present.any(1)
+        own = np.column_stack([np.arcsinh(peak[:, 0]), peak_day[:, 0], before, after, detected, present.sum(1)])
+        columns.append(np.where(observed[:, None], own, np.nan))
+        binned.append(np.column_stack([np.where(observed, peak[:, 0], np.nan), means]))
+    scaled = np.stack([np.arcsinh(values) for values in binned])  # (bands, n, 1 + bins)
+    colours = [blue - red for blue, red in pairwise(scaled)]
+    return np.column_stack([*columns, *scaled[:, :, 1:], *colours])
 
 
 def _mean(values: NDArray[Any], chosen: NDArray[Any]) -> NDArray[Any]:
-    """Of the chosen values of each row; missing where none are."""
+    """Mean of the chosen values of each row; nan where there are none."""
     count = chosen.sum(1)
     return np.where(count > 0, (values * chosen).sum(1) / np.maximum(1, count), np.nan)
 
 
-def _furthest(chosen: NDArray[Any], distance: NDArray[Any]) -> NDArray[Any]:
+def _largest(chosen: NDArray[Any], distance: NDArray[Any]) -> NDArray[Any]:
     return np.where(chosen, distance, 0.0).max(1)
 
 
 def trees(source: Source, system: str, curves: int, seed: int = 0, rounds: int = 300) -> dict[str, float]:
-    """Scores of boosted trees on the source's test part; a redshift's interval is between two quantiles, calibrated."""
+    """Scores of boosted trees on the test part; intervals of redshifts are calibrated quantile predictions."""
     from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 
     fresh = source.fresh
     assert fresh is not None
     assert source.y is not None
-    x, y = drawn(lambda count: fresh(count, torch.device("cpu")), curves, seed + _OWN)
-    known = features(x)
+    x, y = fixed_samples(lambda count: fresh(count, torch.device("cpu")), curves, seed + _TREE_SEED)
+    inputs = features(x)
     test, validation = source.parts["test"], source.parts["validation"]
     common: dict[str, Any] = {"max_iter": rounds, "learning_rate": 0.08, "random_state": seed}
     if system == "class":
-        forest = HistGradientBoostingClassifier(**common).fit(known, y)
+        forest = HistGradientBoostingClassifier(**common).fit(inputs, y)
         return {"accuracy": float((forest.predict(features(source.x[test])) == source.y[test]).mean())}
     middle, low, high = (
-        HistGradientBoostingRegressor(**common, **asked).fit(known, y[:, 0])
-        for asked in ({}, {"loss": "quantile", "quantile": 0.05}, {"loss": "quantile", "quantile": 0.95})
+        HistGradientBoostingRegressor(**common, **loss).fit(inputs, y[:, 0])
+        for loss in ({}, {"loss": "quantile", "quantile": 0.05}, {"loss": "quantile", "quantile": 0.95})
     )
 
     def outside(rows: NDArray[Any]) -> NDArray[Any]:
-        """How far the truth is outside the interval, negative inside."""
+        """Distance of the truth from the interval, negative inside."""
         f, truth = features(source.x[rows]), source.y[rows][:, 0]  # type: ignore[index]
         return np.maximum(low.predict(f) - truth, truth - high.predict(f))
 
-    held = np.sort(outside(validation))
-    margin = held[min(len(held) - 1, int(np.ceil(0.9 * (len(held) + 1))) - 1)]
+    distances = np.sort(outside(validation))
+    margin = distances[min(len(distances) - 1, int(np.ceil(0.9 * (len(distances) + 1))) - 1)]
     error = middle.predict(features(source.x[test])) - source.y[test][:, 0]
     return {
         "mae": float(np.abs(error).mean()),
@@ -121,59 +121,61 @@ def main(
     """Train each model for each question, print the table and write it as JSON.
 
     Args:
-        systems: what is asked.
-        models: what answers.
-        curves: that the trees learn from.
-        steps: of a network's training; the recipe's own if none.
-        batch: curves of a step; the recipe's own if none.
-        seed: of all that is drawn.
+        systems: class, redshift or both.
+        models: models to compare.
+        curves: number of training curves of the trees.
+        steps: training steps of a network; by default those of the recipe.
+        batch: curves per step; by default those of the recipe.
+        seed: of trainings and of the trees' curves.
         device: cpu or cuda.
         out: JSON file of the results.
     """
     rows: dict[str, dict[str, float]] = {}
     for system in systems:
         for model in models:
-            begun = time.monotonic()
-            made = light_curves("vit" if model == "trees" else model, system)
-            size = len(made.source.parts["test"])
+            start = time.monotonic()
+            training = load_recipe("light-curves").create("vit" if model == "trees" else model, system)
+            size = len(training.source.parts["test"])
             if model == "trees":
-                found = trees(made.source, system, curves, seed)
+                scores = trees(training.source, system, curves, seed)
             else:
                 changes = {"steps": steps, "batch": batch, "seed": seed}
-                settings = replace(made.train, **{name: value for name, value in changes.items() if value is not None})
+                settings = replace(
+                    training.settings, **{name: value for name, value in changes.items() if value is not None}
+                )
                 with tempfile.TemporaryDirectory() as folder:
-                    result = train(replace(made, train=settings), Path(folder) / "run", device=device, bar=False)
-                found = result["test"] | {"parameters": result["parameters"]}
-            rows[f"{system}, {model}"] = found | {"seconds": time.monotonic() - begun, "curves": size}
-            print(f"{system}, {model}: {found}", flush=True)
+                    result = train(replace(training, settings=settings), Path(folder) / "run", device=device, bar=False)
+                scores = result["test"] | {"parameters": result["parameters"]}
+            rows[f"{system}, {model}"] = scores | {"seconds": time.monotonic() - start, "curves": size}
+            print(f"{system}, {model}: {scores}", flush=True)
     show(rows)
     if out is not None:
         write_atomically(out, (json.dumps(rows, indent=1) + "\n").encode())
 
 
 def show(rows: dict[str, dict[str, float]]) -> None:
-    """One row for each question and model."""
+    """Print one row per system and model."""
     table = Table(title="Light curves of supernovae, test part")
     for heading in ("question, model", "parameters", "accuracy", "MAE of z", "RMSE of z", "in 90 % intervals", "time"):
         table.add_column(heading, justify="left" if heading.startswith("question") else "right")
-    for name, found in rows.items():
+    for name, scores in rows.items():
         table.add_row(
             name,
-            f"{found['parameters']:,}" if "parameters" in found else "",
-            _share(found, "accuracy"),
-            f"{found['mae']:.4f}" if "mae" in found else "",
-            f"{found['rmse']:.4f}" if "rmse" in found else "",
-            _share(found, "coverage90"),
-            f"{found['seconds']:.0f} s",
+            f"{scores['parameters']:,}" if "parameters" in scores else "",
+            _share(scores, "accuracy"),
+            f"{scores['mae']:.4f}" if "mae" in scores else "",
+            f"{scores['rmse']:.4f}" if "rmse" in scores else "",
+            _share(scores, "coverage90"),
+            f"{scores['seconds']:.0f} s",
         )
     Console(width=120).print(table)
 
 
-def _share(found: dict[str, float], name: str) -> str:
-    if name not in found:
+def _share(scores: dict[str, float], name: str) -> str:
+    if name not in scores:
         return ""
-    share = found[name]
-    return f"{100 * share:.1f} ± {100 * np.sqrt(share * (1 - share) / found['curves']):.1f} %"
+    share = scores[name]
+    return f"{100 * share:.1f} ± {100 * np.sqrt(share * (1 - share) / scores['curves']):.1f} %"
 
 
 if __name__ == "__main__":

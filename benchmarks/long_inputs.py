@@ -21,15 +21,16 @@ from rich.console import Console
 from rich.table import Table
 from torch import Tensor, nn
 
-from vitreous.bench.alone import DiedError, alone
-from vitreous.bench.memory import Peak, allow, available, ran_out
-from vitreous.bench.show import as_size, as_time
-from vitreous.errors import check_choice
+from vitreous.bench.fresh_process import ProcessDiedError, run_in_fresh_process
+from vitreous.bench.memory import Peak, available_memory, is_out_of_memory, limit_memory
+from vitreous.bench.tables import format_size, format_time
+from vitreous.core.errors import check_choice
 from vitreous.nn.attention import Attention
-from vitreous.nn.hashed import Hashed
-from vitreous.nn.latent import Latent
-from vitreous.nn.relative import Layout
-from vitreous.nn.sparse import Strided, Window
+from vitreous.nn.attention.latent import Latent
+from vitreous.nn.attention.lsh import Lsh
+from vitreous.nn.attention.relative import Layout
+from vitreous.nn.attention.strided import Strided
+from vitreous.nn.attention.window import Window
 
 WIDTH, HEADS = 128, 4
 TOKENS = (450, 1_800, 4_500, 18_000, 45_000)
@@ -45,7 +46,7 @@ class Materialised(nn.Module):
         self.layer = Attention(WIDTH, HEADS)
 
     def forward(self, x: Tensor) -> Tensor:
-        out: Tensor = self.layer(x, seen={})
+        out: Tensor = self.layer(x, sink={})
         return out
 
 
@@ -58,7 +59,7 @@ KINDS: dict[str, Callable[[int], nn.Module]] = {
     "full": lambda tokens: Attention(WIDTH, HEADS),
     "window": lambda tokens: Window((32,), _line(tokens), WIDTH, HEADS),
     "strided": lambda tokens: Strided(0, _line(tokens), WIDTH, HEADS),
-    "lsh": lambda tokens: Hashed(2, 0, _line(tokens), WIDTH, HEADS),
+    "lsh": lambda tokens: Lsh(2, 0, _line(tokens), WIDTH, HEADS),
     "latent": lambda tokens: Latent(64, _line(tokens), WIDTH, HEADS),
 }
 """From the number of tokens to a layer `(1, tokens, 128) -> (1, tokens, 128)`."""
@@ -97,14 +98,14 @@ def measure(kind: str, tokens: int, device: str) -> Cell:
     try:
         ready = prepared(kind, tokens, device)
         if device == "cpu":
-            allow(available(device))
+            limit_memory(available_memory(device))
         peak = Peak(device)
         times = [once(*ready)]
         taken = peak.bytes()  # before the allocator's leftovers of this run count with the next
         while times[0] < SLOW and len(times) < 3:
             times.append(once(*ready))
     except (RuntimeError, MemoryError) as fault:
-        if ran_out(fault):
+        if is_out_of_memory(fault):
             return Cell(why="out of memory")
         raise
     return Cell(statistics.median(times), taken)
@@ -114,12 +115,12 @@ def cell(kind: str, tokens: int, device: str, limit: float) -> Cell:
     """In a process of its own, which may take so many seconds."""
     if kind == "materialised" and tokens > MATERIALISED:
         needed = 3 * HEADS * tokens**2 * 4  # logits, weights and the gradient of one of them, in float32
-        return Cell(why=f"needs {as_size(needed)}")
+        return Cell(why=f"needs {format_size(needed)}")
     try:
-        return alone(measure, kind, tokens, device, seconds=limit)
+        return run_in_fresh_process(measure, kind, tokens, device, seconds=limit)
     except TimeoutError:
         return Cell(why=f"over {limit:g} s")
-    except DiedError:
+    except ProcessDiedError:
         return Cell(why="killed")
 
 
@@ -168,13 +169,13 @@ def main(
         cells[kind] = {}
         for count in tokens:
             found = cells[kind][count] = cell(kind, count, device, limit)
-            told = found.why or f"{as_time(found.seconds)}, {as_size(found.bytes)}"
+            told = found.why or f"{format_time(found.seconds)}, {format_size(found.bytes)}"
             print(f"{kind}, {count:,} tokens: {told}", flush=True)
     where = f"{device}, {torch.get_num_threads()} thread(s)" if device == "cpu" else device
     about = f"one layer of width {WIDTH}, {HEADS} heads, forward + backward, batch 1, {where}"
     screen = Console(width=140)
-    screen.print(table(f"time: {about}", cells, lambda each: each.seconds, as_time))
-    screen.print(table(f"peak memory: {about}", cells, lambda each: each.bytes, as_size))
+    screen.print(table(f"time: {about}", cells, lambda each: each.seconds, format_time))
+    screen.print(table(f"peak memory: {about}", cells, lambda each: each.bytes, format_size))
 
 
 if __name__ == "__main__":

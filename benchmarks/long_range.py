@@ -22,8 +22,8 @@ from rich.table import Table
 from torch import Tensor
 
 import vitreous as vt
-from vitreous.nn.config import ATTENTIONS
-from vitreous.train.optim import optimisers, rate
+from vitreous.nn.attention import ATTENTIONS
+from vitreous.train.optimiser import create_optimisers, learning_rate_factor
 
 
 def marked(count: int, points: int, share: int, device: torch.device) -> tuple[Tensor, Tensor]:
@@ -57,14 +57,14 @@ def trained(
         )
     ).to(device)
     run = torch.compile(model) if device.type == "cuda" and kind != "lsh" else model  # which takes minutes
-    made = optimisers(model, "muon", 1e-3, 0.05)
+    made = create_optimisers(model, "muon", 1e-3, 0.05)
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats()
     started = time.perf_counter()
     for step in track(range(steps), description=f"{kind}"):
         for optimiser in made:
             for group in optimiser.param_groups:
-                group["lr"] = 1e-3 * rate(step, steps, 0.1)
+                group["lr"] = 1e-3 * learning_rate_factor(step, steps, 0.1)
         x, y = marked(batch, points, share, device)
         with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
             loss = F.smooth_l1_loss(run(x).float().squeeze(1), y)
@@ -88,7 +88,7 @@ def main(
     points: int = 18_000,
     steps: int = 2000,
     batch: int = 32,
-    kinds: tuple[Literal[ATTENTIONS], ...] = ATTENTIONS[:-1],  # type: ignore[valid-type]
+    kinds: tuple[str, ...] = tuple(ATTENTIONS)[:-1],
     share: int = 30,
     position: Literal["learned", "sinusoidal"] = "learned",
     device: str = "cpu",

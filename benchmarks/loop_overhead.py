@@ -20,11 +20,10 @@ from torch import nn
 
 import vitreous as vt
 from vitreous.data import Axis, Source
-from vitreous.train import Classification, TrainConfig
-from vitreous.train.loop import Log, Loop
-from vitreous.train.progress import Bar
-from vitreous.train.run import machine
-from vitreous.train.stream import ArrayStream
+from vitreous.train import SupervisedJob, TrainConfig
+from vitreous.train.loop import Loop
+from vitreous.train.processes import create_accelerator
+from vitreous.train.progress import Bar, Log
 
 MODELS = {
     "vit_micro_patch2_8, batch 64": ("vit_micro_patch2_8", 64),
@@ -47,19 +46,18 @@ def bare(model: nn.Module, x: torch.Tensor, y: torch.Tensor, batch: int, steps: 
     return time.perf_counter() - start
 
 
-def ours(model: nn.Module, source: Source, batch: int, steps: int, folder: Path) -> float:
+def ours(config: vt.ViTConfig, source: Source, batch: int, steps: int, folder: Path) -> float:
     """Seconds of our loop with its log and its bar, without evaluations."""
-    config = TrainConfig(steps=steps, batch=batch, lr=1e-4, evaluate_every=10 * steps)
-    task, accelerator = Classification(source.classes), machine(device="cpu")
-    stream = ArrayStream(source, np.arange(len(source)), task, batch, 0, accelerator.device)
-    bar = Bar("overhead", steps, batch)
-    watchers = [Log(folder / "metrics.jsonl"), bar]
-    loop = Loop(model, task.loss, stream, lambda x, y: (x, y), None, task.better, config, accelerator, folder, watchers)
+    settings = TrainConfig(steps=steps, batch=batch, lr=1e-4, evaluate_every=10 * steps)
+    job, accelerator = SupervisedJob(source, config, settings, scale="none"), create_accelerator(device="cpu")
+    job.setup(accelerator, folder, resume=False)
+    bar, loop = Bar("overhead", steps, batch), Loop(job, accelerator, folder)
+    loop.watchers = [Log(folder / "metrics.jsonl"), bar]
     loop.model.train()
     with bar:
         start = time.perf_counter()
         for step in range(steps):
-            loop._step(step)
+            loop.step(step)
         return time.perf_counter() - start
 
 
@@ -85,11 +83,10 @@ def main(rounds: int = 9, steps: int = 30) -> None:
             for turn in range(rounds + 1):
                 for kind in ("bare", "ours") if turn % 2 else ("ours", "bare"):
                     torch.manual_seed(0)
-                    model = vt.ViT(config)
                     seconds = (
-                        bare(model, torch.from_numpy(x), torch.from_numpy(y), batch, steps)
+                        bare(vt.ViT(config), torch.from_numpy(x), torch.from_numpy(y), batch, steps)
                         if kind == "bare"
-                        else ours(model, source, batch, steps, Path(folder))
+                        else ours(config, source, batch, steps, Path(folder))
                     )
                     if turn:  # the first round warms up
                         times[kind].append(seconds)

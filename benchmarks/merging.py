@@ -25,14 +25,12 @@ from torch import nn
 from tyro.conf import Positional
 
 import vitreous as vt
-from vitreous.bench.race import Setting, make_step, race, ratio
-from vitreous.commands import rows_of
-from vitreous.data import read
+from vitreous.bench.timing import Setting, make_step, median_ratio, time_steps
 from vitreous.insight.style import check_format, figure, save
 from vitreous.nn import ViT
-from vitreous.nn.merge import Merging, check_mergeable
-from vitreous.train.predictor import Predictor
-from vitreous.train.recipes import RECIPES
+from vitreous.nn.reduction.merge import Merging, check_mergeable
+from vitreous.recipes.jobs import load_data, part_rows
+from vitreous.run.predictor import Predictor
 
 PLAIN = "as it is"
 
@@ -52,7 +50,7 @@ def merging(model: nn.Module, r: str) -> ViT:
     """A copy that merges r tokens in each block, or `40-20` of them in the first blocks."""
     found, numbers = copy.deepcopy(model), [int(number) for number in r.split("-")]
     inner = check_mergeable(found, numbers)
-    inner.merging = Merging(numbers)
+    inner.set_execution(reducer=Merging(numbers))
     return inner
 
 
@@ -85,14 +83,14 @@ def measure(
     for name, predictor in found.items():
         results[name] = predictor.score(x, y)
         steps[name] = make_step(predictor.model, [samples], 0, setting)
-    times = race(steps, device.type, (rounds, rounds), repeats=10 if device.type == "cuda" else 1)
+    times = time_steps(steps, device.type, (rounds, rounds), repeats=10 if device.type == "cuda" else 1)
     return [
         Row(
             name,
             results[name].get("flops_share", 1.0),
             results[name][metric],
             batch / statistics.median(times[name]),
-            ratio(times[PLAIN], times[name]),
+            median_ratio(times[PLAIN], times[name]),
         )
         for name in found
     ]
@@ -147,9 +145,9 @@ def main(
     if figure is not None:
         check_format(figure)
     found = variants(run, merge, pruned, device)
-    source = RECIPES[data]().source if data in RECIPES else read(data, target)
+    source = load_data(data, target)
     first = found[PLAIN]
-    rows = rows_of(run, first, source, "test")[:samples]
+    rows = part_rows(run, first, source, "test")[:samples]
     assert source.y is not None
     x, y, metric = first.check(first.on_axis(source)[rows]), source.y[rows], "accuracy" if source.classes else "rmse"
     measured = measure(found, x, y, metric, batch, rounds, compile)

@@ -18,11 +18,11 @@ from rich.table import Table
 
 import vitreous as vt
 from tests.peers.path import add_peers
-from vitreous.bench.alone import alone
+from vitreous.bench.fresh_process import run_in_fresh_process
 from vitreous.bench.peers import OURS, PEERS, build
-from vitreous.bench.race import Setting, make_step, race, ratio
-from vitreous.bench.show import as_time
-from vitreous.zoo.cost import example
+from vitreous.bench.tables import format_time
+from vitreous.bench.timing import Setting, make_step, median_ratio, time_steps
+from vitreous.zoo.cost import example_inputs
 
 
 @dataclass(frozen=True)
@@ -48,12 +48,12 @@ CASES = {
 def measure(case: Case, setting: Setting, rounds: int) -> dict[str, list[float]]:
     """Seconds a step of each library, in each round."""
     add_peers()
-    inputs = example(case.config, case.batch, setting.device)
+    inputs = example_inputs(case.config, case.batch, setting.device)
     steps = {}
     for library in (OURS, *PEERS):
         torch.manual_seed(0)
         steps[library] = make_step(build(library, case.config), inputs, case.config.out, setting)
-    return race(steps, setting.device, (rounds, rounds), repeats=10 if setting.device == "cuda" else 1)
+    return time_steps(steps, setting.device, (rounds, rounds), repeats=10 if setting.device == "cuda" else 1)
 
 
 def main(device: str = "cpu", rounds: int = 10, compile: bool | None = None, only: str = "") -> None:
@@ -72,11 +72,11 @@ def main(device: str = "cpu", rounds: int = 10, compile: bool | None = None, onl
         table.add_column(heading, justify="left" if heading in ("model", "step") else "right")
     for case in CASES[device]:
         for train in (False, True) if only in case.name else ():
-            times = alone(measure, case, Setting(device, precision, train, compiled), rounds)
+            times = run_in_fresh_process(measure, case, Setting(device, precision, train, compiled), rounds)
             ours = times[OURS]
-            row = [case.name, "training" if train else "forward", str(case.batch), as_time(statistics.median(ours))]
+            row = [case.name, "training" if train else "forward", str(case.batch), format_time(statistics.median(ours))]
             for peer in PEERS:
-                row.append(f"{as_time(statistics.median(times[peer]))} ({ratio(times[peer], ours):.2f})")
+                row.append(f"{format_time(statistics.median(times[peer]))} ({median_ratio(times[peer], ours):.2f})")
             table.add_row(*row, f"{case.batch / statistics.median(ours):,.0f}")
             print(" | ".join(row), flush=True)
     Console(width=140).print(table)

@@ -1,10 +1,10 @@
-"""How `vitreous serve` stands load on one machine: dynamic batches against one at a time, overload, and a long soak.
+"""Load test of `vitreous serve` on one machine: dynamic batches against single samples, overload, and a long run.
 
     python -m benchmarks.serve_load runs/mnist mnist.onnx
     python -m benchmarks.serve_load runs/mnist --soak 600
 
-Two services of the same model run side by side, one with `--batch 1`; clients turn to them alternately. Every reply is
-compared with what the model answers offline.
+Two services of the same model run side by side, one with `--batch 1`; the rounds alternate between them. Every response
+is compared with the offline prediction of the model.
 """
 
 import asyncio
@@ -29,30 +29,30 @@ from rich.table import Table
 from tyro.conf import Positional
 
 from vitreous.data import BUILTIN
-from vitreous.predict import load
-from vitreous.prediction import AnyPredictor
+from vitreous.run.load import load
+from vitreous.run.prediction import AnyPredictor
 
 SAMPLES = 512
-TOLERANCE = 2e-4  # by which answers may differ with what they are computed with, relative to their size
+TOLERANCE = 2e-4  # relative difference allowed between batched and offline answers
 
 
 @dataclass
 class Service:
-    """A service in a process of its own."""
+    """A service in its own process."""
 
     port: int
     pid: int
 
     @property
     def memory(self) -> float:
-        """Megabytes that the process holds."""
+        """Resident memory of the process in megabytes."""
         status = Path(f"/proc/{self.pid}/status").read_text()
         return int(re.search(r"VmRSS:\s+(\d+)", status)[1]) / 1000  # type: ignore[index]
 
 
 @contextmanager
 def service(model: Path, device: str, *words: str) -> Iterator[Service]:
-    """Start one, and end it."""
+    """Run a service of a model."""
     command = [sys.executable, "-m", "vitreous", "serve", str(model), "--port", "0", "--device", device, *words]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:
@@ -65,36 +65,37 @@ def service(model: Path, device: str, *words: str) -> Iterator[Service]:
 
 
 @dataclass
-class Work:
-    """Requests, byte for byte, and what their answers are offline."""
+class Workload:
+    """Raw HTTP requests and their offline predictions."""
 
     requests: list[bytes]
-    wanted: NDArray[np.float64]
+    expected: NDArray[np.float64]
 
     @classmethod
-    def of(cls, predictor: AnyPredictor) -> "Work":
+    def of(cls, predictor: AnyPredictor) -> "Workload":
+        """Return requests with built-in or random samples of a predictor."""
         if predictor.data in BUILTIN:
             x = BUILTIN[predictor.data]().x[-SAMPLES:]
         else:
             x = np.random.default_rng(0).normal(size=(SAMPLES, *predictor.input)).round(4)
         answer = predictor(x)
-        wanted = answer.probabilities if answer.values is None else answer.values
-        assert wanted is not None
+        expected = answer.probabilities if answer.values is None else answer.values
+        assert expected is not None
         bodies = [json.dumps({"samples": [sample.tolist()]}, separators=(",", ":")).encode() for sample in x]
         lines = ("POST /v1/predict HTTP/1.1", "Host: 127.0.0.1", "Content-Type: application/json", "Content-Length: {}")
         head = "\r\n".join([*lines, "", ""])
-        return cls([head.format(len(body)).encode() + body for body in bodies], wanted)
+        return cls([head.format(len(body)).encode() + body for body in bodies], expected)
 
-    def wrong(self, place: int, body: bytes) -> bool:
-        """Whether a reply is not the answer to this request."""
+    def is_wrong(self, index: int, body: bytes) -> bool:
+        """Return whether a response differs from the offline prediction."""
         (row,) = json.loads(body)["rows"]
-        found = row.get("probabilities") or [value["value"] for value in row["values"]]
-        wanted = self.wanted[place]
-        return not np.allclose(found, wanted, rtol=TOLERANCE, atol=TOLERANCE * float(np.abs(wanted).max()))
+        values = row.get("probabilities") or [value["value"] for value in row["values"]]
+        expected = self.expected[index]
+        return not np.allclose(values, expected, rtol=TOLERANCE, atol=TOLERANCE * float(np.abs(expected).max()))
 
 
 class Connection(asyncio.Protocol):
-    """One client: sends bytes, and waits for a status and a body."""
+    """An HTTP client connection: sends raw requests one at a time."""
 
     def __init__(self) -> None:
         self.buffer, self.reply = bytearray(), asyncio.get_running_loop().create_future()
@@ -113,27 +114,28 @@ class Connection(asyncio.Protocol):
         if len(self.buffer) >= end + 4 + length and not self.reply.done():
             self.reply.set_result((int(head[9:12]), bytes(self.buffer[end + 4 : end + 4 + length])))
 
-    def connection_lost(self, fault: Exception | None) -> None:
+    def connection_lost(self, error: Exception | None) -> None:
         if not self.reply.done():
-            self.reply.set_exception(fault or ConnectionError("closed"))
+            self.reply.set_exception(error or ConnectionError("closed"))
 
-    async def ask(self, request: bytes) -> tuple[int, bytes]:
-        """Status and body."""
+    async def send(self, request: bytes) -> tuple[int, bytes]:
+        """Send a request; return the status and body of the response."""
         self.buffer.clear()
         self.reply = asyncio.get_running_loop().create_future()
         self.transport.write(request)
-        found: tuple[int, bytes] = await self.reply
-        return found
+        status_and_body: tuple[int, bytes] = await self.reply
+        return status_and_body
 
 
 async def connect(port: int) -> Connection:
+    """Open a connection to a local port."""
     _, connection = await asyncio.get_running_loop().create_connection(Connection, "127.0.0.1", port)
     return connection
 
 
 @dataclass
 class Log:
-    """What came back: place of the request, status, seconds, body."""
+    """Responses: index of the request, status, seconds and body of each."""
 
     replies: list[tuple[int, int, float, bytes]] = field(default_factory=list)
     seconds: float = 0.0
@@ -141,38 +143,41 @@ class Log:
     lost: int = 0
 
     def times(self, good: bool = True) -> list[float]:
+        """Return the sorted response times of successful or failed requests."""
         return sorted(seconds for _, status, seconds, _ in self.replies if (status == 200) == good)
 
     @property
     def rate(self) -> float:
+        """Successful responses per second."""
         return len(self.times()) / self.seconds
 
-    def wrong(self, work: Work) -> int:
-        return sum(work.wrong(place, body) for place, status, _, body in self.replies if status == 200)
+    def count_wrong(self, work: Workload) -> int:
+        """Return the number of responses that differ from the offline prediction."""
+        return sum(work.is_wrong(index, body) for index, status, _, body in self.replies if status == 200)
 
 
-def at(times: list[float], share: float) -> float:
-    """A quantile of sorted times, in milliseconds."""
+def quantile(times: list[float], share: float) -> float:
+    """Return a quantile of sorted times, in milliseconds."""
     return 1000 * times[min(len(times) - 1, int(share * len(times)))] if times else float("nan")
 
 
-async def steady(port: int, work: Work, clients: int, seconds: float) -> Log:
-    """So many clients, each of which asks again once it has its answer."""
+async def run_clients(port: int, work: Workload, clients: int, seconds: float) -> Log:
+    """Run clients that each send the next request after a response."""
     log, until = Log(), time.perf_counter() + seconds
     started = time.perf_counter()
 
     async def client(number: int) -> None:
-        connection, place = await connect(port), number
+        connection, index = await connect(port), number
         while time.perf_counter() < until:
-            place = (place + clients) % len(work.requests)
+            index = (index + clients) % len(work.requests)
             began = time.perf_counter()
             try:
-                status, body = await connection.ask(work.requests[place])
+                status, body = await connection.send(work.requests[index])
             except OSError:
                 log.lost += 1
                 return
             log.lost += status != 200
-            log.replies.append((place, status, time.perf_counter() - began, body))
+            log.replies.append((index, status, time.perf_counter() - began, body))
         connection.transport.close()
 
     await asyncio.gather(*(client(number) for number in range(clients)))
@@ -180,8 +185,8 @@ async def steady(port: int, work: Work, clients: int, seconds: float) -> Log:
     return log
 
 
-async def flood(port: int, work: Work, clients: int, rate: float, seconds: float) -> Log:
-    """So many clients that together ask at a rate, as far as they get replies."""
+async def run_overload(port: int, work: Workload, clients: int, rate: float, seconds: float) -> Log:
+    """Run clients that together send requests at a fixed rate, as far as responses arrive."""
     log, connections, sent = Log(), [await connect(port) for _ in range(clients)], 0
     started = time.perf_counter()
 
@@ -190,16 +195,16 @@ async def flood(port: int, work: Work, clients: int, rate: float, seconds: float
         for turn in range(int(seconds * rate / clients) + 1):
             due = started + (turn + number / clients) * clients / rate
             await asyncio.sleep(max(0.0, due - time.perf_counter()))
-            place, began = (turn * clients + number) % len(work.requests), time.perf_counter()
+            index, began = (turn * clients + number) % len(work.requests), time.perf_counter()
             if began - started > seconds:
                 break
             sent += 1
             try:
-                status, body = await connection.ask(work.requests[place])
+                status, body = await connection.send(work.requests[index])
             except OSError:
                 log.lost += 1
                 return
-            log.replies.append((place, status, time.perf_counter() - began, body))
+            log.replies.append((index, status, time.perf_counter() - began, body))
         connection.transport.close()
 
     await asyncio.gather(*(client(number, connection) for number, connection in enumerate(connections)))
@@ -207,8 +212,8 @@ async def flood(port: int, work: Work, clients: int, rate: float, seconds: float
     return log
 
 
-def alone(predictor: AnyPredictor, work: Work, count: int) -> float:
-    """Samples a second of the model itself, so many at a time."""
+def offline_rate(predictor: AnyPredictor, work: Workload, count: int) -> float:
+    """Return the samples per second of the model without a service, in batches of `count`."""
     x = np.concatenate([json.loads(r.partition(b"\r\n\r\n")[2])["samples"] for r in work.requests[:count]])
     predictor(x)
     began, done = time.perf_counter(), 0
@@ -230,81 +235,97 @@ def main(
     """Print the tables.
 
     Args:
-        models: run folders, or files that vitreous export has made.
-        clients: that ask at the same time.
-        seconds: of a round.
-        rounds: of each service, in turn.
-        overload: try ten times what it can do.
-        soak: seconds of steady load in which memory is watched; 0 for none.
-        device: where runs compute.
+        models: run folders or exported model files.
+        clients: number of concurrent clients.
+        seconds: duration of a round.
+        rounds: rounds of each service, alternating.
+        overload: also send ten times the capacity.
+        soak: seconds of steady load while memory is measured; 0 for none.
+        device: device for runs.
     """
     screen = Console(width=130)
-    table = Table(title=f"{clients} clients, one sample each, {rounds} rounds of {seconds:g} s in turn")
-    for heading in (
-        "model", "one at a time", "p50", "p99", "batches", "p50", "p99", "ratio", "model alone", "wrong, lost"
-    ):  # fmt: skip
+    table = Table(title=f"{clients} clients, one sample each, {rounds} rounds of {seconds:g} s, alternating")
+    for heading in HEADINGS:
         table.add_column(heading, justify="left" if heading == "model" else "right")
     for model in models:
         predictor = load(model, "cpu" if model.suffix == ".onnx" else device)
-        work = Work.of(predictor)
-        single, many = (statistics.median(alone(predictor, work, count) for _ in range(3)) for count in (1, clients))
+        work = Workload.of(predictor)
+        rates = [statistics.median(offline_rate(predictor, work, count) for _ in range(3)) for count in (1, clients)]
         with service(model, device, "--batch", "1") as one, service(model, device, "--batch", str(clients)) as batched:
-            pairs = list[tuple[Log, Log]]()
-            for each in (one, batched):
-                asyncio.run(steady(each.port, work, clients, 2.0))
-            for _ in range(rounds):
-                logs = [asyncio.run(steady(each.port, work, clients, seconds)) for each in (one, batched)]
-                pairs.append((logs[0], logs[1]))
-            cells = []
-            for column in zip(*pairs, strict=True):
-                times = sorted(time for log in column for time in log.times())
-                cells += [f"{statistics.median(log.rate for log in column):.0f}/s"]
-                cells += [f"{at(times, share):.0f} ms" for share in (0.5, 0.99)]
-            ratio = statistics.median(b.rate / a.rate for a, b in pairs)
-            every = [log for pair in pairs for log in pair]
-            bad = f"{sum(log.wrong(work) for log in every)}, {sum(log.lost for log in every)}"
-            count = sum(len(log.times()) for log in every)
-            table.add_row(str(model.name), *cells, f"{ratio:.2f}", f"{single:.0f} → {many:.0f}/s", f"{bad} of {count}")
+            pairs = compare_services(one, batched, work, clients, seconds, rounds)
+            table.add_row(str(model.name), *format_pairs(pairs, work, rates))
             if overload:
-                tell_overload(screen, batched, work, clients, statistics.median(b.rate for _, b in pairs))
+                print_overload(screen, batched, work, clients, statistics.median(b.rate for _, b in pairs))
     screen.print(table)
     if soak:
-        tell_soak(screen, models[0], device, clients, soak)
+        print_soak(screen, models[0], device, clients, soak)
 
 
-def tell_overload(screen: Console, server: Service, work: Work, clients: int, capacity: float) -> None:
-    """Ten times the capacity for a while, or what the clients get to that wait for answers, and what comes after."""
-    log = asyncio.run(flood(server.port, work, 15 * clients, 14 * capacity, 5.0))
+HEADINGS = (
+    "model", "one at a time", "p50", "p99", "batches", "p50", "p99", "ratio", "model alone", "wrong, lost"
+)  # fmt: skip
+
+
+def compare_services(
+    one: Service, batched: Service, work: Workload, clients: int, seconds: float, rounds: int
+) -> list[tuple[Log, Log]]:
+    """Run alternating rounds of both services after a warm-up."""
+    for server in (one, batched):
+        asyncio.run(run_clients(server.port, work, clients, 2.0))
+    pairs = list[tuple[Log, Log]]()
+    for _ in range(rounds):
+        logs = [asyncio.run(run_clients(server.port, work, clients, seconds)) for server in (one, batched)]
+        pairs.append((logs[0], logs[1]))
+    return pairs
+
+
+def format_pairs(pairs: list[tuple[Log, Log]], work: Workload, offline: list[float]) -> list[str]:
+    """Return the cells of one row of the table."""
+    cells = []
+    for column in zip(*pairs, strict=True):
+        times = sorted(time for log in column for time in log.times())
+        cells += [f"{statistics.median(log.rate for log in column):.0f}/s"]
+        cells += [f"{quantile(times, share):.0f} ms" for share in (0.5, 0.99)]
+    ratio = statistics.median(b.rate / a.rate for a, b in pairs)
+    logs = [log for pair in pairs for log in pair]
+    bad = f"{sum(log.count_wrong(work) for log in logs)}, {sum(log.lost for log in logs)}"
+    count = sum(len(log.times()) for log in logs)
+    return [*cells, f"{ratio:.2f}", f"{offline[0]:.0f} → {offline[1]:.0f}/s", f"{bad} of {count}"]
+
+
+def print_overload(screen: Console, server: Service, work: Workload, clients: int, capacity: float) -> None:
+    """Send more than ten times the capacity for a while, then measure the recovery."""
+    log = asyncio.run(run_overload(server.port, work, 15 * clients, 14 * capacity, 5.0))
     began = time.perf_counter()
-    after = asyncio.run(steady(server.port, work, 1, 0.2))
+    after = asyncio.run(run_clients(server.port, work, 1, 0.2))
     recovered = time.perf_counter() - began
-    again = asyncio.run(steady(server.port, work, clients, 2.0))
+    again = asyncio.run(run_clients(server.port, work, clients, 2.0))
     refused, good = log.times(good=False), log.times()
     statuses = sorted({status for _, status, _, _ in log.replies})
     screen.print(
         f"overload: {log.offered:.0f}/s offered ({log.offered / capacity:.1f} × "
-        f"{capacity:.0f}/s), statuses {statuses}; refused {len(refused)}, after {at(refused, 0.5):.0f} ms at median, "
-        f"{at(refused, 1):.0f} ms at most; answered {len(good)} ({log.rate:.0f}/s), p99 {at(good, 0.99):.0f} ms, "
-        f"{log.wrong(work)} wrong, {log.lost} lost; then the first answer in {at(after.times(), 0):.0f} ms "
-        f"and {again.rate:.0f}/s ({recovered:.1f} s later)",
+        f"{capacity:.0f}/s), statuses {statuses}; refused {len(refused)}, in {quantile(refused, 0.5):.0f} ms (median) "
+        f"and {quantile(refused, 1):.0f} ms (maximum); answered {len(good)} ({log.rate:.0f}/s), "
+        f"p99 {quantile(good, 0.99):.0f} ms, {log.count_wrong(work)} wrong, {log.lost} lost; then the first answer "
+        f"in {quantile(after.times(), 0):.0f} ms and {again.rate:.0f}/s ({recovered:.1f} s later)",
         highlight=False,
     )
 
 
-def tell_soak(screen: Console, model: Path, device: str, clients: int, seconds: float) -> None:
-    """Steady load, with the memory of the service before and after."""
-    work = Work.of(load(model, device))
+def print_soak(screen: Console, model: Path, device: str, clients: int, seconds: float) -> None:
+    """Measure the memory of the service before and after steady load."""
+    work = Workload.of(load(model, device))
     with service(model, device) as server:
-        asyncio.run(steady(server.port, work, clients, min(30.0, seconds / 10)))
+        asyncio.run(run_clients(server.port, work, clients, min(30.0, seconds / 10)))
         first, highest, count, wrong, lost = server.memory, 0.0, 0, 0, 0
         until = time.perf_counter() + seconds
         while time.perf_counter() < until:
-            log = asyncio.run(steady(server.port, work, clients, 10.0))
-            count, wrong, lost = count + len(log.times()), wrong + log.wrong(work), lost + log.lost
+            log = asyncio.run(run_clients(server.port, work, clients, 10.0))
+            count, wrong, lost = count + len(log.times()), wrong + log.count_wrong(work), lost + log.lost
             highest = max(highest, server.memory)
         last = server.memory
     screen.print(
-        f"soak of {seconds:g} s: {count} answers, {wrong} wrong, {lost} lost; memory {first:.1f} MB after warming up, "
+        f"soak of {seconds:g} s: {count} answers, {wrong} wrong, {lost} lost; memory {first:.1f} MB after warm-up, "
         f"{last:.1f} MB at the end ({(last / first - 1):+.1%}), {highest:.1f} MB at most",
         highlight=False,
     )

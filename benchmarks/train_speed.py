@@ -11,6 +11,7 @@ import copy
 import statistics
 from collections.abc import Callable
 from dataclasses import replace
+from types import SimpleNamespace
 
 import torch
 import torch.nn.functional as F
@@ -21,17 +22,16 @@ from torch import Tensor, nn
 
 import vitreous as vt
 from tests.peers.path import add_peers
-from vitreous.bench.race import race, ratio
+from vitreous.bench.timing import median_ratio, time_steps
 from vitreous.data import split
 from vitreous.data.scale import fit_scaling
-from vitreous.nn.linear import in_eight_bits
-from vitreous.train import RECIPES
+from vitreous.recipes import load_recipe
+from vitreous.run.task import task_for
+from vitreous.train.batches import SimulatedBatches
 from vitreous.train.config import TrainConfig
-from vitreous.train.optim import optimisers
-from vitreous.train.run import machine
+from vitreous.train.optimiser import create_optimisers
+from vitreous.train.processes import create_accelerator
 from vitreous.train.step import Step
-from vitreous.train.stream import FreshStream
-from vitreous.train.task import task_for
 from vitreous.zoo.layouts import to_timm
 
 Train = Callable[[], Tensor]
@@ -66,13 +66,13 @@ def ours(
     precision: str = "bfloat16",
 ) -> Train:
     """The step of `vitreous train`."""
-    config = TrainConfig(clip=0.0, stream="bfloat16", precision=precision)
-    accelerator = machine(precision, "cuda")
-    model.stream = torch.bfloat16
-    in_eight_bits(model, precision == "float8")
-    made = optimisers(model, "adamw", 1e-4, 0.05)
+    settings = TrainConfig(clip=0.0, stream="bfloat16", precision=precision)
+    accelerator = create_accelerator(precision, "cuda")
+    model.set_execution(stream=torch.bfloat16, float8=precision == "float8")
+    optimisers = create_optimisers(model, "adamw", 1e-4, 0.05)
     ready = accelerator.prepare_model(model)
-    step = Step(ready, torch.compile(ready), loss, prepare, made, None, config, accelerator)
+    job = SimpleNamespace(settings=settings, loss=loss, prepare=prepare)
+    step = Step(ready, torch.compile(ready), job, optimisers, None, accelerator)
     return lambda: step(*batch(), 1e-4, 0.0).clone()
 
 
@@ -92,12 +92,12 @@ def compare(name: str, rivals: dict[str, Callable[[], Train]], batch: int, table
         trace = losses(made[rival])
         memory[rival] = (torch.cuda.max_memory_allocated() - before) / 2**30
         print(f"{name}, {rival}: losses {' '.join(f'{v:.4f}' for v in trace[::4])}", flush=True)
-    times = race(made, "cuda", (rounds, rounds), repeats=20)
+    times = time_steps(made, "cuda", (rounds, rounds), repeats=20)
     base = next(iter(times.values()))
     for rival, taken in times.items():
         row = [name, rival, f"{batch / statistics.median(taken):,.0f}", f"{statistics.median(taken) * 1e3:.2f} ms"]
-        table.add_row(*row, f"{ratio(base, taken):.2f}", f"{memory[rival]:.1f} GiB")
-        print(" | ".join([*row, f"{ratio(base, taken):.2f}", f"{memory[rival]:.1f} GiB"]), flush=True)
+        table.add_row(*row, f"{median_ratio(base, taken):.2f}", f"{memory[rival]:.1f} GiB")
+        print(" | ".join([*row, f"{median_ratio(base, taken):.2f}", f"{memory[rival]:.1f} GiB"]), flush=True)
 
 
 def images(table: Table, only: str) -> None:
@@ -127,23 +127,23 @@ def images(table: Table, only: str) -> None:
 
 def spectra(table: Table, batch: int) -> None:
     """S0's ViT, 450 tokens of width 64, with its simulator."""
-    e = RECIPES["powder-vit"]()
-    rows = split(e.source, e.validation, e.test, 0).train
-    task = task_for(e.source, rows, e.loss, 0.0, 0)
-    scaling = fit_scaling(e.scale, e.source.x, rows)
+    job = load_recipe("powder-vit").create()
+    rows = split(job.source, job.validation, job.test, 0).train
+    task = task_for(job.source, rows, job.loss_name, 0.0, 0)
+    scaling = fit_scaling(job.scale, job.source.x, rows)
     device = torch.device("cuda")
 
     def model() -> vt.ViT:
         torch.manual_seed(0)
-        return vt.ViT(replace(e.model, out=task.outputs)).cuda()
+        return vt.ViT(replace(job.config, out=task.outputs)).cuda()
 
     def streamed(size: int) -> Callable[[], tuple[Tensor, Tensor]]:
-        stream, place = FreshStream(e.source, task, size, 0, device), iter(range(10**9))
+        stream, place = SimulatedBatches(job.source, task, size, 0, device), iter(range(10**9))
         return lambda: stream(next(place))
 
     def fresh(size: int) -> Callable[[], tuple[Tensor, Tensor]]:
         def draw() -> tuple[Tensor, Tensor]:
-            x, y = e.source.fresh(size, device)
+            x, y = job.source.fresh(size, device)
             return scaling(x), task.encode(y)
 
         return draw

@@ -32,16 +32,17 @@ from rich.table import Table
 from sklearn.feature_extraction.text import CountVectorizer
 from torch import Tensor
 
-from vitreous.data.pairs import Pairs, en_de
-from vitreous.data.subwords import Subwords
-from vitreous.nn.decode import greedy
-from vitreous.nn.models import TextModel
-from vitreous.nn.seq2seq import END
-from vitreous.train.batches import Buckets, padded
-from vitreous.train.recipes.translate import MODELS, translate_en_de
-from vitreous.train.translate import ANSWERS, TextExperiment, read_answers, train_text
-from vitreous.train.translation import scores
-from vitreous.train.translator import load_translator
+from vitreous.text.batches import BucketBatches, pad_rows
+from vitreous.text.decode import greedy
+from vitreous.text.job import TRANSLATIONS, TranslationJob, read_translations
+from vitreous.text.models import TextModel
+from vitreous.text.pairs import Pairs, en_de
+from vitreous.text.recipe import MODELS, translate_en_de
+from vitreous.text.subwords import Subwords
+from vitreous.text.task import corpus_scores
+from vitreous.text.transformer import END
+from vitreous.text.translator import load_translator
+from vitreous.train import train
 from vitreous.zoo.weights import WEIGHTS
 
 MEASURED, ANSWERED, PACKED = "measured.json", "answers.json.gz", "transformer.tar.gz"
@@ -53,18 +54,18 @@ CONSOLE = Console(width=150)
 
 def experiment(
     model: str, pairs: Pairs, subwords: Subwords, seconds: float, small: bool, vary: tuple[str, ...]
-) -> TextExperiment:
+) -> TranslationJob:
     """The recipe, for so many seconds, with few evaluations on the way."""
     made = translate_en_de(model)
     for name, value in (word.split("=") for word in vary):
-        part = "model" if hasattr(made.model, name) else "train"
+        part = "model" if hasattr(made.config, name) else "train"
         owner = getattr(made, part)
         made = replace(made, **{part: replace(owner, **{name: type(getattr(owner, name))(value)})})
-    settings = replace(made.train, steps=200_000, minutes=seconds / 60, evaluate_every=4000)
-    config = made.model
+    settings = replace(made.settings, steps=200_000, minutes=seconds / 60, evaluate_every=4000)
+    config = made.config
     if small:
         settings, config = replace(settings, batch=512), replace(config, dim=48, depth=2)
-    return replace(made, pairs=pairs, subwords=subwords, train=settings, model=config, scored=False)
+    return replace(made, pairs=pairs, subwords=subwords, settings=settings, config=config, scored=False)
 
 
 def seconds_of(work: Callable[[], Any], device: torch.device, rounds: int = 2) -> float:
@@ -83,7 +84,7 @@ def sources(coded: list[list[int]], length: int, rows: int, device: torch.device
     """Sources `(rows, length)` of real text, run together and cut."""
     stream = [token for row in coded for token in row]
     stream *= -(-rows * length // len(stream))
-    return padded([[*stream[i * length : (i + 1) * length - 1], END] for i in range(rows)], length).to(device)
+    return pad_rows([[*stream[i * length : (i + 1) * length - 1], END] for i in range(rows)], length).to(device)
 
 
 def growth(model: TextModel, coded: list[list[int]], rows: int) -> dict[str, float]:
@@ -112,32 +113,32 @@ _MANY = (512, 2048)  # sentences at once that a GPU has time for
 _WAYS = {"with": True, "without": False}
 
 
-def measure(made: TextExperiment, folder: Path, device: str) -> tuple[dict[str, Any], list[str]]:
+def measure(made: TranslationJob, folder: Path, device: str) -> tuple[dict[str, Any], list[str]]:
     """Train one model; what is to be said about it, and its translations of the test part."""
     started = time.perf_counter()
-    result = train_text(made, folder, device=device, bar=False)
+    result = train(made, folder, device=device, bar=False)
     whole = time.perf_counter() - started
     place = "cuda" if device == "auto" and torch.cuda.is_available() else device.replace("auto", "cpu")
     translator = load_translator(folder, place)
     model, subwords = translator.model, translator.subwords
     coded = subwords.encode([source for source, _ in made.pairs.test])
-    train = zip(*(subwords.encode([pair[side] for pair in made.pairs.train]) for side in (0, 1)), strict=True)
-    fitting = [pair for pair in train if max(map(len, pair)) < made.model.length]
-    batches = Buckets(fitting, made.train.batch, made.model.length, 0, torch.device("cpu"))
+    coded_pairs = zip(*(subwords.encode([pair[side] for pair in made.pairs.train]) for side in (0, 1)), strict=True)
+    fitting = [pair for pair in coded_pairs if max(map(len, pair)) < made.config.length]
+    batches = BucketBatches(fitting, made.settings.batch, made.config.length, 0, torch.device("cpu"))
     epochs, tokens = result["steps"] / len(batches), sum(len(target) + 1 for _, target in fitting)
     told = {
         "parameters": result["parameters"],
         "steps": result["steps"],
-        "seconds": 60 * made.train.minutes,
+        "seconds": 60 * made.settings.minutes,
         "seconds with all": whole,
         "validation": result["validation"],
-        "tokens per second": epochs * tokens / (60 * made.train.minutes),
+        "tokens per second": epochs * tokens / (60 * made.settings.minutes),
         "epochs": epochs,
         "growth": growth(model, coded, 64),
         "cache": [cached(model, coded, rows) for rows in (1, 64, *(_MANY if place == "cuda" else ()))],
         "device": torch.cuda.get_device_name() if place == "cuda" else "CPU",
     }
-    return told, [text for _, _, text in read_answers(folder / ANSWERS)]
+    return told, [text for _, _, text in read_translations(folder / TRANSLATIONS)]
 
 
 def unlike(pairs: Pairs, most: float = LIKE) -> NDArray[np.bool_]:
@@ -206,8 +207,8 @@ def table(folder: Path) -> Table:
     held_out = tuple(zip(answers["source"], answers["reference"], strict=True))
     kept = unlike(replace(en_de(), test=held_out)).nonzero()[0]
     for name, row in told.items():
-        found = scores(answers[name], answers["reference"])
-        hard = scores(*([answers[part][i] for i in kept] for part in (name, "reference")))
+        found = corpus_scores(answers[name], answers["reference"])
+        hard = corpus_scores(*([answers[part][i] for i in kept] for part in (name, "reference")))
         times = [f"{ms:.0f} ms" for ms in row["growth"].values()]
         numbers = (f"{row['parameters']:,}", f"{row['steps']:,}", f"{row['epochs']:.1f}")
         shown.add_row(
@@ -250,7 +251,7 @@ def train_all(
     out.mkdir(parents=True, exist_ok=True)
     told = json.loads((out / MEASURED).read_text()) if (out / MEASURED).is_file() else {}
     answers = _read(out) or {"source": [s for s, _ in data.test], "reference": [t for _, t in data.test]}
-    subwords = Subwords.learnt((text for pair in data.train for text in pair), 8000)
+    subwords = Subwords.learned((text for pair in data.train for text in pair), 8000)
     for model in models:
         name = " ".join((model, *vary))
         if name in told:

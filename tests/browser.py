@@ -1,4 +1,4 @@
-"""The browser in which pages are looked at."""
+"""The browser of the page tests: Chromium, driven by playwright."""
 
 import shutil
 from collections.abc import Iterator
@@ -7,13 +7,16 @@ from typing import Any
 import pytest
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-needs_browser = pytest.mark.skipif(CHROMIUM is None, reason="needs a browser: apt-get install chromium")
+needs_browser = pytest.mark.skipif(
+    CHROMIUM is None, reason="no Chromium found; install it, e.g. with: apt-get install chromium"
+)
 
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
+    """A headless Chromium."""
     playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright: pip install '.[dev]'")
     with playwright.sync_playwright() as driver:
-        found = driver.chromium.launch(executable_path=CHROMIUM)
-        yield found
-        found.close()
+        chromium = driver.chromium.launch(executable_path=CHROMIUM)
+        yield chromium
+        chromium.close()

@@ -15,17 +15,16 @@ import torch
 
 import vitreous as vt
 from tests.users import fails
-from vitreous.bench import ceiling, measure, memory, peers
-from vitreous.bench.alone import DiedError, alone
+from vitreous.bench import machine_peak, measure, memory, peers
+from vitreous.bench.fresh_process import ProcessDiedError, run_in_fresh_process
 from vitreous.bench.memory import Peak
 from vitreous.bench.peers import PEERS, build_all
-from vitreous.bench.race import Setting, make_step, race, ratio
+from vitreous.bench.timing import Setting, make_step, median_ratio, time_steps
 from vitreous.cli import main
 from vitreous.data import Axis, Source
 from vitreous.nn.cnn import CNNConfig
-from vitreous.train import TrainConfig
-from vitreous.train.run import Experiment, train
-from vitreous.zoo.cost import cost, example, flops
+from vitreous.train import SupervisedJob, TrainConfig, train
+from vitreous.zoo.cost import count_flops, example_inputs, model_cost
 
 TINY = "vit_micro_patch2_8"
 MB = 1_000_000
@@ -34,8 +33,8 @@ MB = 1_000_000
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(measure, "_SECONDS", 0.01)
-    monkeypatch.setitem(ceiling._SIDES, "cpu", {512: 40})
-    monkeypatch.setitem(ceiling._COPIED, "cpu", 1 << 26)
+    monkeypatch.setitem(machine_peak._SIDES, "cpu", {512: 40})
+    monkeypatch.setitem(machine_peak._COPIED, "cpu", 1 << 26)
 
 
 @pytest.fixture
@@ -52,7 +51,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     config = vt.ViTConfig(input=(1, 20), patch=(4,), dim=16, depth=2, heads=2)
     folder = tmp_path_factory.mktemp("bench") / "run"
-    train(Experiment(source, config, TrainConfig(steps=2, batch=8, evaluate_every=2)), folder, device="cpu")
+    train(SupervisedJob(source, config, TrainConfig(steps=2, batch=8, evaluate_every=2)), folder, device="cpu")
     return folder
 
 
@@ -96,7 +95,7 @@ def test_training_costs_three_times_the_operations(capsys: pytest.CaptureFixture
     found = benched(capsys, TINY, "--batch", "8", "--train")
     check(found, [1, 8])
     assert found["train"]
-    assert found["flops_per_sample"] == pytest.approx(3 * cost(vt.zoo.model_config(TINY)).flops, rel=0.01)
+    assert found["flops_per_sample"] == pytest.approx(3 * model_cost(vt.zoo.model_config(TINY)).flops, rel=0.01)
 
 
 @pytest.mark.usefixtures("_no_peers")
@@ -121,10 +120,10 @@ def test_flops_are_those_of_the_formula() -> None:
     tokens = patches + 1
     block = 2 * tokens * (3 + 1 + 2 * 4) * width**2 + 4 * tokens**2 * width  # qkv, output, MLP; scores, mixing
     expected = 2 * patches * 10 * width + c.depth * block + 2 * width * c.out
-    assert flops(c) == pytest.approx(expected, rel=0.01)
-    assert flops(replace(c, bias="relative")) == flops(c)
+    assert count_flops(c) == pytest.approx(expected, rel=0.01)
+    assert count_flops(replace(c, bias="relative")) == count_flops(c)
     alone = 2 * (2 * tokens + 2 + 2 * 4) * width**2 + 4 * tokens * width  # a last block in which one token asks
-    assert flops(replace(c, pool="cls")) == pytest.approx(expected - block + alone, rel=0.01)
+    assert count_flops(replace(c, pool="cls")) == pytest.approx(expected - block + alone, rel=0.01)
 
 
 @pytest.mark.parametrize("tokens", ["peaks", "lines", "set"])
@@ -135,9 +134,9 @@ def test_models_that_look_at_their_input_have_a_cost_too(tokens: str) -> None:
         "set": {"input": (3, 8), "axes": 2},
     }[tokens]
     c = vt.ViTConfig(**shape, tokens=tokens, out=2, dim=32, depth=3, heads=2)
-    assert cost(c).tokens == 9
-    assert flops(c) > (c.depth - 1) * 2 * 9 * 12 * c.dim**2
-    make_step(vt.ViT(c), example(c, 2), c.out, Setting(train=True))()
+    assert model_cost(c).tokens == 9
+    assert count_flops(c) > (c.depth - 1) * 2 * 9 * 12 * c.dim**2
+    make_step(vt.ViT(c), example_inputs(c, 2), c.out, Setting(train=True))()
 
 
 def test_a_race_gives_every_step_every_round() -> None:
@@ -147,16 +146,18 @@ def test_a_race_gives_every_step_every_round() -> None:
         count[name] += 1
 
     told: list[float] = []
-    times = race({"a": lambda: step("a"), "b": lambda: step("b")}, "cpu", (4, 4), repeats=3, warm=2, told=told.append)
+    times = time_steps(
+        {"a": lambda: step("a"), "b": lambda: step("b")}, "cpu", (4, 4), repeats=3, warm=2, progress=told.append
+    )
     assert count == {"a": 14, "b": 14}
     assert [len(t) for t in times.values()] == [4, 4]
     assert told == sorted(told)
     assert max(told) < 1
-    assert ratio([2.0, 9.0, 6.0], [1.0, 3.0, 3.0]) == 2
+    assert median_ratio([2.0, 9.0, 6.0], [1.0, 3.0, 3.0]) == 2
 
 
 def test_resident_memory_is_that_of_what_was_allocated() -> None:
-    grown = alone(_allocate, 200 * MB)
+    grown = run_in_fresh_process(_allocate, 200 * MB)
     assert 200 * MB <= grown < 220 * MB
 
 
@@ -168,11 +169,11 @@ def _allocate(size: int) -> int:
 
 def test_what_runs_alone_raises_here_and_may_take_too_long_or_die() -> None:
     with pytest.raises(ZeroDivisionError):
-        alone(divmod, 1, 0)
+        run_in_fresh_process(divmod, 1, 0)
     with pytest.raises(TimeoutError, match="within 0"):
-        alone(time.sleep, 60.0, seconds=0.1)
-    with pytest.raises(DiedError, match="exit code 3"):
-        alone(os._exit, 3)
+        run_in_fresh_process(time.sleep, 60.0, seconds=0.1)
+    with pytest.raises(ProcessDiedError, match="exit code 3"):
+        run_in_fresh_process(os._exit, 3)
 
 
 def test_peers_without_such_a_model_say_why() -> None:
@@ -214,13 +215,13 @@ def test_mistakes_are_one_line(capsys: pytest.CaptureFixture[str], tmp_path: Pat
 def test_a_batch_that_does_not_fit_says_which_one_does(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(memory, "available", lambda device: 200 * 2**20)
+    monkeypatch.setattr(memory, "available_memory", lambda device: 200 * 2**20)
     told = fails(capsys, "bench", TINY, "--batch", "1", "16384", "--device", "cpu")
     assert "16,384 samples of vit_micro_patch2_8 need more memory than the 0.2 GiB that are free; about" in told
     fits = int(told.split("about ")[1].split()[0].replace(",", ""))
     assert 64 <= fits < 16384
     check(benched(capsys, TINY, "--batch", str(fits // 2)), [1, fits // 2])
-    monkeypatch.setattr(memory, "available", lambda device: 2**20)
+    monkeypatch.setattr(memory, "available_memory", lambda device: 2**20)
     assert "not even one fits" in fails(capsys, "bench", "vit_tiny_patch16_224", "--device", "cpu")
 
 

@@ -92,12 +92,12 @@ def test_classes_come_back_as_they_were_given(y: Any, tmp_path: Path) -> None:
 
 def test_a_run_of_the_command_line_is_loaded_too(tmp_path: Path) -> None:
     from vitreous.data import Axis, Source, Target
-    from vitreous.train import Experiment, TrainConfig, train
+    from vitreous.train import SupervisedJob, TrainConfig, train
 
     x, y = peaks(40)
     source = Source("peaks", x[:, None], y[:, None], (Axis(),), ("i",), (), (Target("at", "nm"),))
     model = vt.ViTConfig(input=(1, 24), patch=(4,), dim=16, depth=1, heads=2)
-    train(Experiment(source, model, TrainConfig(steps=2, batch=8)), tmp_path / "run", device="cpu", bar=False)
+    train(SupervisedJob(source, model, TrainConfig(steps=2, batch=8)), tmp_path / "run", device="cpu", bar=False)
     loaded = ViTRegressor.load(tmp_path / "run")
     assert loaded.predict(x).shape == (40,)
     with pytest.raises(InputError, match="holds a regression, expected a classification for ViTClassifier"):

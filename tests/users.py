@@ -1,4 +1,4 @@
-"""The command line as its users meet it: their mistakes, and a process of its own."""
+"""The command line and new Python processes, as users run them."""
 
 import os
 import subprocess
@@ -10,7 +10,7 @@ from vitreous.cli import main
 
 
 def fails(capsys: pytest.CaptureFixture[str], *args: str) -> str:
-    """The one line that a command ends with."""
+    """Run a command that must fail with exit code 2; return its error message of one line."""
     capsys.readouterr()
     with pytest.raises(SystemExit) as end:
         main(args)
@@ -23,7 +23,7 @@ def fails(capsys: pytest.CaptureFixture[str], *args: str) -> str:
 
 
 def python(code: str, **environment: str) -> str:
-    """What a new process prints, with these settings of its environment besides."""
+    """Run code in a new process with additional environment variables; return its output."""
     done = subprocess.run([sys.executable, "-c", code], env=os.environ | environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return done.stdout

@@ -1,4 +1,4 @@
-"""Fit the probability that the first cell of an indexing is right: `_LOGISTIC` of `vitreous/powder/rank.py`.
+"""Fit the probability that the first cell of an indexing is right: `SearchTuning.logistic`.
 
     python -m tools.fit_index_probability --count 60 --jobs 2
 
@@ -16,9 +16,9 @@ from rich.progress import track
 from sklearn.linear_model import LogisticRegression
 
 from benchmarks.index_table import Case, alone, cases, made, off, systems
-from vitreous.insight.behaviour import confidence_error
-from vitreous.powder.rank import features
-from vitreous.powder.solve import index, index_peaks
+from vitreous.insight.evaluation import confidence_error
+from vitreous.powder import index, index_peaks
+from vitreous.powder.ranking import features
 
 _EVERY = 0.005  # relative: what counts as exact
 _FIRST = 10_000  # number of the first random crystal: the benchmark's are below
@@ -64,7 +64,7 @@ def main(count: int = 60, jobs: int = 1) -> None:
     x, y = np.array([each[0] for each in found]), np.array([each[1] for each in found])
     fit = LogisticRegression(fit_intercept=False, C=10.0).fit(x, y)
     print(f"{len(y)} patterns, {y.mean():.1%} right")
-    print("_LOGISTIC =", tuple(round(float(weight), 2) for weight in fit.coef_[0]))
+    print("logistic =", tuple(round(float(weight), 2) for weight in fit.coef_[0]))
     p = fit.predict_proba(x)[:, 1]
     place = np.minimum((10 * p).astype(int), 9)
     for k in range(10):

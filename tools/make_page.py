@@ -1,6 +1,6 @@
-"""Fetch what the web page and its tests take from npm, and check the types of the page's own modules.
+"""Fetch the npm packages of the web page and its tests, and check the types of the page's modules.
 
-Run by `make page`; needs npm and the network. What it fetches is committed, so that nobody else needs either.
+Run by `make page`; needs npm and the network. The fetched files are committed, so nothing else needs npm.
 """
 
 import json
@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "vitreous" / "serve" / "page"
 VENDOR, TESTS = PAGE / "vendor", ROOT / "tests" / "serve" / "vendor"
 UPLOT, AXE, TYPESCRIPT = "uplot@1.6.32", "axe-core@4.14.0", "typescript@7.0.2"
-KEPT = {
+FILES = {
     UPLOT: {
         "dist/uPlot.iife.min.js": VENDOR / "uplot.min.js",
         "dist/uPlot.min.css": VENDOR / "uplot.min.css",
@@ -22,19 +22,21 @@ KEPT = {
     },
     AXE: {"axe.min.js": TESTS / "axe.min.js", "LICENSE": TESTS / "axe.LICENSE.txt"},
 }
-"""Files of each package, and where they are kept."""
+"""Files of each package and where they are stored."""
 
 
 def fetch(package: str, folder: Path) -> Path:
-    """A package, unpacked."""
-    found = subprocess.run(["npm", "pack", "--silent", package], cwd=folder, check=True, capture_output=True, text=True)
-    with tarfile.open(folder / found.stdout.split()[-1]) as archive:
+    """Download and unpack a package; return its folder."""
+    packed = subprocess.run(
+        ["npm", "pack", "--silent", package], cwd=folder, check=True, capture_output=True, text=True
+    )
+    with tarfile.open(folder / packed.stdout.split()[-1]) as archive:
         archive.extractall(folder / package, filter="data")
     return folder / package / "package"
 
 
 def check_types(types: Path, folder: Path) -> None:
-    """The modules against their JSDoc, and against the types of uPlot."""
+    """Check the modules against their JSDoc types and the types of uPlot."""
     settings = json.loads((ROOT / "tools" / "page.tsconfig.json").read_text("utf-8"))
     settings["compilerOptions"]["paths"] = {"uplot": [str(types)]}
     settings["include"] = [str(PAGE / "*.js")]
@@ -43,17 +45,17 @@ def check_types(types: Path, folder: Path) -> None:
 
 
 def main() -> None:
-    """Fetch, keep and check."""
+    """Fetch the packages, copy their files and check types."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        for package, files in KEPT.items():
+        for package, files in FILES.items():
             source = fetch(package, folder)
-            for path, kept in files.items():
-                kept.parent.mkdir(parents=True, exist_ok=True)
-                shutil.copyfile(source / path, kept)
-                print(f"{package} {path} -> {kept.relative_to(ROOT)}")
+            for path, target in files.items():
+                target.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(source / path, target)
+                print(f"{package} {path} -> {target.relative_to(ROOT)}")
         check_types(folder / UPLOT / "package" / "dist" / "uPlot.d.ts", folder)
-    print("types: good")
+    print("types: no errors")
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
-"""Write `vitreous/sim/prior.npz`: what unit cells are like, as statistics of 16,811 real ones.
+"""Write `vitreous/powder/sim/prior.npz`: statistics of 16,811 real unit cells.
 
     VITREOUS_DATA=... python tools/make_prior.py
 
 For each crystal system: 33 quantiles of each parameter (columns of `_parameters`), the Cholesky factor of the
-correlations of their normal scores, and how often each space group occurs. No single cell can be told from it.
+correlations of their normal scores, and the frequency of each space group. Single cells cannot be recovered from it.
 """
 
 from pathlib import Path
@@ -12,7 +12,7 @@ import numpy as np
 from scipy.stats import norm, rankdata
 
 from vitreous.data.builtin import data_folder
-from vitreous.sim.groups import SYSTEMS, system_of
+from vitreous.powder.sim.space_groups import SYSTEMS, system_of
 
 SHARES = np.linspace(0.01, 0.99, 33)
 
@@ -33,17 +33,18 @@ def main() -> None:
     """Read the cells, write the statistics."""
     cells = np.load(data_folder() / "crystals" / "cells.npz", allow_pickle=False)
     number = cells["spacegroup"].astype(int)
-    found = {"frequency": np.bincount(number, minlength=231)[1:].astype(np.float32)}
+    statistics = {"frequency": np.bincount(number, minlength=231)[1:].astype(np.float32)}
     systems = np.array([system_of(n) for n in number])
     for system in SYSTEMS:
         conventional, niggli = cells["conventional"][systems == system], cells["niggli"][systems == system]
-        usual = np.abs(conventional[:, 3] - 90) < 0.01 if system != "triclinic" else conventional[:, 0] > 0
-        values = _parameters(system, conventional[usual].astype(float), niggli[usual].astype(float))
+        standard = np.abs(conventional[:, 3] - 90) < 0.01 if system != "triclinic" else conventional[:, 0] > 0
+        values = _parameters(system, conventional[standard].astype(float), niggli[standard].astype(float))
         scores = norm.ppf((rankdata(values, axis=0) - 0.5) / len(values))
         correlation = np.atleast_2d(np.corrcoef(scores.T))
-        found[f"{system}_quantiles"] = np.quantile(values, SHARES, axis=0).T.astype(np.float32)
-        found[f"{system}_factor"] = np.linalg.cholesky(correlation + 1e-6 * np.eye(len(correlation))).astype(np.float32)
-    np.savez_compressed(Path("vitreous/sim/prior.npz"), **found)
+        statistics[f"{system}_quantiles"] = np.quantile(values, SHARES, axis=0).T.astype(np.float32)
+        factor = np.linalg.cholesky(correlation + 1e-6 * np.eye(len(correlation)))
+        statistics[f"{system}_factor"] = factor.astype(np.float32)
+    np.savez_compressed(Path("vitreous/powder/sim/prior.npz"), **statistics)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Makes `vitreous/sim/tables.npz` with gemmi: `python tools/make_tables.py`.
+"""Write `vitreous/powder/sim/tables.npz` with gemmi: `python tools/make_tables.py`.
 
 The 230 space groups in gemmi's reference setting (monoclinic with unique axis b, rhombohedral in hexagonal axes,
 origin choice 2 where there are two) and the X-ray form factors of International Tables C (1992), elements 1 to 98.
@@ -9,12 +9,13 @@ from pathlib import Path
 import gemmi
 import numpy as np
 
-SYSTEMS = ("triclinic", "monoclinic", "orthorhombic", "tetragonal", "trigonal", "hexagonal", "cubic")
-PATH = Path(__file__).parent.parent / "vitreous" / "sim" / "tables.npz"
+from vitreous.powder.sim.space_groups import SYSTEMS
+
+PATH = Path(__file__).parent.parent / "vitreous" / "powder" / "sim" / "tables.npz"
 
 
 def main() -> None:
-    """Write the tables; the rows of group n are `starts[n - 1]` to `starts[n]`."""
+    """Write the tables; group n has the rows from `starts[n - 1]` to `starts[n]`."""
     groups = [gemmi.get_spacegroup_reference_setting(n) for n in range(1, 231)]
     operations = [group.operations() for group in groups]
     rows = [op for each in operations for op in each.sym_ops]

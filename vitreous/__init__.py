@@ -8,23 +8,23 @@ with vt.record(model) as seen: ...
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from vitreous.errors import InputError
+from vitreous.core.errors import InputError
+from vitreous.core.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from vitreous import data, estimators, nn, train, zoo
     from vitreous.estimators import ViTClassifier, ViTRegressor
     from vitreous.nn import ViT, ViTConfig, merged, record
-    from vitreous.predict import load
+    from vitreous.run.load import load
     from vitreous.zoo import create_model, list_models, load_model, load_weights, save_model, save_weights
 
-__version__ = "0.1.0"
 
 _ROOMS = ("data", "estimators", "nn", "train", "zoo")
 _HOMES = {  # where each name lives
     **dict.fromkeys(("ViT", "ViTConfig", "merged", "record"), "nn"),
     **dict.fromkeys(("create_model", "list_models", "load_model", "load_weights", "save_model", "save_weights"), "zoo"),
     **dict.fromkeys(("ViTClassifier", "ViTRegressor"), "estimators"),
-    "load": "predict",
+    "load": "run.load",
 }
 
 __all__ = [

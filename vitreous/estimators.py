@@ -23,18 +23,19 @@ from sklearn.utils import check_random_state  # type: ignore[import-untyped]
 from sklearn.utils.multiclass import check_classification_targets  # type: ignore[import-untyped]
 from sklearn.utils.validation import check_is_fitted, validate_data  # type: ignore[import-untyped]
 
-from vitreous.atomic import write_atomically
+from vitreous.core.atomic import write_atomically
+from vitreous.core.errors import InputError
 from vitreous.data.augment import Augment
 from vitreous.data.source import Axis, Source, Target
-from vitreous.errors import InputError
 from vitreous.nn.config import ViTConfig
 from vitreous.nn.models import Config
-from vitreous.train.about import TASK
-from vitreous.train.predictor import load as load_run
-from vitreous.train.recipes.own import own
-from vitreous.train.run import METRICS, RESULT, Experiment, adjusted, train
-from vitreous.train.start import read_start
-from vitreous.train.task import Classification, Regression
+from vitreous.run.folder import METRICS, RESULT, TASK
+from vitreous.run.predictor import load as load_run
+from vitreous.run.task import Classification, Mixture, Regression
+from vitreous.train.finetune import read_start
+from vitreous.train.own_data import own_data_job
+from vitreous.train.supervised import SupervisedJob
+from vitreous.train.trainer import train
 from vitreous.zoo.weights import CONFIG, WEIGHTS
 
 __all__ = ["ViTClassifier", "ViTRegressor"]
@@ -68,7 +69,7 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
         verbose: whether to show a progress bar.
     """
 
-    _kind: type[Classification] | type[Regression]
+    _kinds: tuple[str, ...]  # of tasks, in `task.json`
 
     def __init__(
         self,
@@ -131,25 +132,25 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
         folder = Path(folder)
         try:
             about = json.loads((folder / _ABOUT).read_text()) if (folder / _ABOUT).is_file() else {}
-            made = cls(**about.get("parameters", {}))
+            estimator = cls(**about.get("parameters", {}))
         except (ValueError, TypeError, AttributeError) as fault:
             raise InputError(f"{folder / _ABOUT}: is damaged ({fault})") from None
-        made._take(folder)
-        if not isinstance(made.predictor_.task, cls._kind):
-            found = made.predictor_.task.kind
-            raise InputError(f"{folder}: holds a {found}, expected a {cls._kind.kind} for {cls.__name__}")
-        channels, first, *_ = made.predictor_.model.config.input
-        made.n_features_in_ = about.get("features", first if channels == 1 else channels)
+        estimator._take(folder)
+        if estimator.predictor_.task.kind not in cls._kinds:
+            kind = estimator.predictor_.task.kind
+            raise InputError(f"{folder}: holds a {kind}, expected a {cls._kinds[0]} for {cls.__name__}")
+        channels, first, *_ = estimator.predictor_.model.config.input
+        estimator.n_features_in_ = about.get("features", first if channels == 1 else channels)
         if "names" in about:
-            made.feature_names_in_ = np.array(about["names"], dtype=object)
-        made._restore(about)
-        return made
+            estimator.feature_names_in_ = np.array(about["names"], dtype=object)
+        estimator._restore(about)
+        return estimator
 
     def _fit(self, source: Source) -> Self:
         """Train in a folder that does not outlast it."""
         with TemporaryDirectory(prefix="vitreous-") as folder:
             run = Path(folder) / type(self).__name__
-            train(self._experiment(source), run, device=self.device, bar=bool(self.verbose))
+            train(self._job(source), run, device=self.device, bar=bool(self.verbose))
             return self._take(run)
 
     def _take(self, run: Path) -> Self:
@@ -179,8 +180,8 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
         axes, channels = (Axis(),) * (x.ndim - 2), tuple(map(str, range(x.shape[1])))
         return Source(type(self).__name__, x, y, axes, channels, **labels)
 
-    def _experiment(self, source: Source) -> Experiment:
-        """The template for this data, with what the parameters say otherwise."""
+    def _job(self, source: Source) -> SupervisedJob:
+        """The template for this data, changed by the parameters."""
         if self.augment not in (True, False):
             raise InputError(f"augment: found {self.augment!r}, expected True or False")
         if self.epochs is not None and not (_is(self.epochs, Real) and self.epochs > 0):
@@ -188,20 +189,20 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
         if self.epochs is not None and self.steps is not None:
             raise InputError(f"steps: found {self.steps} beside epochs = {self.epochs}; give one of them")
         start = None if self.pretrained is None else read_start(self.pretrained)
-        made = own(source, self.model, self.scale or "")
-        if start is not None and not isinstance(start.model.config, type(made.model)):
+        job = own_data_job(source, self.model, self.scale or "")
+        if start is not None and start.model.config.kind != job.config.kind:
             raise InputError(f"pretrained: {start.name} is a {type(start.model).__name__}, expected a {self.model}")
-        made = replace(
-            made,
-            model=self._shaped(made.model if start is None else start.model.config),
+        job = replace(
+            job,
+            config=self._shaped(job.config if start is None else start.model.config),
             start=start,
-            augment=made.augment if self.augment else Augment(),
-            loss=self.loss or made.loss,
+            augment=job.augment if self.augment else Augment(),
+            loss_name=self.loss or job.loss_name,
             validation=self._validation(source),
             test=0.0,
         )
         changes = {name: getattr(self, name) for name in ("epochs", "steps", "batch", "lr", "layer_decay")}
-        return adjusted(made, changes | {"seed": self._seed(), "freeze": self.freeze})
+        return job.with_changes(changes | {"seed": self._seed(), "freeze": self.freeze})
 
     def _shaped(self, config: Config) -> Config:
         given = {name: getattr(self, name) for name in ("dim", "depth", "patch")}
@@ -278,7 +279,7 @@ class ViTClassifier(ClassifierMixin, _Estimator):  # type: ignore[misc]
     """
 
     __doc__ = f"{__doc__}\n{_Estimator.__doc__}"
-    _kind = Classification
+    _kinds = (Classification.kind,)
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Train on samples and their classes, which may be numbers or words."""
@@ -303,7 +304,6 @@ class ViTClassifier(ClassifierMixin, _Estimator):  # type: ignore[misc]
         return super()._about() | {"classes": self.classes_.tolist(), "type": self.classes_.dtype.str}
 
     def _restore(self, about: Mapping[str, Any]) -> None:
-        assert isinstance(self.predictor_.task, Classification)
         self.classes_ = np.array(about.get("classes", self.predictor_.task.classes), dtype=about.get("type"))
 
 
@@ -321,7 +321,7 @@ class ViTRegressor(RegressorMixin, _Estimator):  # type: ignore[misc]
     """
 
     __doc__ = f"{__doc__}\n{_Estimator.__doc__}"
-    _kind = Regression
+    _kinds = (Regression.kind, Mixture.kind)
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Train on samples and their quantities."""
@@ -329,7 +329,7 @@ class ViTRegressor(RegressorMixin, _Estimator):  # type: ignore[misc]
         self._flat = values.ndim == 1
         values = values.reshape(len(values), -1).astype(np.float64)
         names = ["y"] if self._flat else [f"y {k + 1}" for k in range(values.shape[1])]
-        return self._fit(self._source(samples, values, targets=tuple(map(Target, names)), constant=True))
+        return self._fit(self._source(samples, values, targets=tuple(map(Target, names)), allow_constant=True))
 
     def predict(self, X: ArrayLike) -> NDArray[np.float64]:
         """The quantities of each sample, in the units of the `y` that was fitted."""
@@ -353,7 +353,6 @@ class ViTRegressor(RegressorMixin, _Estimator):  # type: ignore[misc]
         return super()._about() | {"flat": self._flat}
 
     def _restore(self, about: Mapping[str, Any]) -> None:
-        assert isinstance(self.predictor_.task, Regression)
         self._flat = bool(about.get("flat", len(self.predictor_.task.targets) == 1))
 
     def __sklearn_tags__(self) -> Any:

@@ -1,87 +1,54 @@
-"""What the command predict does, apart from its flags: from files to records, by a run or an exported model.
+"""Predict samples in files with a run or an exported model.
 
-torch is imported for those alone that need it; an ONNX model does not.
+`predict_files` goes from files to records, `read_batches` reads files into the samples that a predictor takes, and
+`format_records` writes records as CSV or JSON. torch is imported only by models that need it; ONNX models do not.
 """
 
 import csv
 import io
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from os import PathLike
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from vitreous.batching import grouped
-from vitreous.data import WHITE, Source, read, read_image_files
-from vitreous.data.held import File
-from vitreous.errors import InputError, check_choice
-from vitreous.kind import translates
-from vitreous.powder.files import read_pattern, to_grid
-from vitreous.prediction import AnyPredictor
-from vitreous.sim.grid import Q_AXIS
-from vitreous.track import track
+from vitreous.core.batching import split_into_batches
+from vitreous.core.errors import InputError, check_choice
+from vitreous.core.terminal import track
+from vitreous.data import BUILTIN, WHITE, Source, read, read_image_files
+from vitreous.data.uploads import InputFile
+from vitreous.powder.files import read_pattern
+from vitreous.powder.grid import Q_AXIS
+from vitreous.powder.pattern import to_grid
+from vitreous.run.load import load
+from vitreous.run.prediction import AnyPredictor
+
+Batch = tuple[list[str], NDArray[Any]]
+"""Names of samples and their values `(n, channels, *grid)`, or `(n, *grid)` for one channel."""
 
 
-def load(path: str | PathLike[str], device: str = "cpu") -> AnyPredictor:
-    """The predictor of a run folder, or of a file that `vitreous export` has made of one.
-
-    Args:
-        path: the folder, or an `.onnx` or `.safetensors` file.
-        device: where a run or a `.safetensors` file computes, e.g. `cuda`; an `.onnx` file does on the CPU.
-    """
-    path = Path(path)
-    if path.is_dir() or path.suffix not in _FILES:
-        if path.is_file():
-            raise InputError(f"{path}: is neither a run folder nor a file of these: {', '.join(_FILES)}")
-        return _run(path, device)
-    if not path.is_file():
-        raise InputError(f"{path}: no such file")
-    return _FILES[path.suffix](path, device)
-
-
-def _run(path: Path, device: str) -> AnyPredictor:
-    from vitreous.train.predictor import load as load_run
-
-    return load_run(path, device)
-
-
-def _onnx(path: Path, device: str) -> AnyPredictor:
-    from vitreous.export.session import load_onnx
-
-    if device != "cpu":
-        raise InputError(f"device: found {device!r}, but {path} is an ONNX model, which computes on the cpu")
-    return load_onnx(path)
-
-
-def _one_file(path: Path, device: str) -> AnyPredictor:
-    from vitreous.export.one_file import load_file
-
-    return load_file(path, device)
-
-
-_FILES: dict[str, Callable[[Path, str], AnyPredictor]] = {".onnx": _onnx, ".safetensors": _one_file}
-
-
-def predict(
-    model: Path,
+def predict_files(
+    model: str | Path,
     files: Sequence[str | Path],
-    coverage: float | None,
+    coverage: float | None = None,
     anode: str | None = None,
     wavelength: float | None = None,
     merge: Sequence[int] = (),
 ) -> list[dict[str, Any]]:
-    """One record for every sample of the files; `anode` or `wavelength` (Å) are for powder patterns.
+    """Predict every sample in the files and return one record per sample.
 
-    A run that translates takes texts in place of files.
+    Args:
+        model: run folder or exported model file.
+        files: images, powder patterns (one sample each) or files of spectra (one sample per row).
+        coverage: coverage of prediction intervals, e.g. 0.9; None for no intervals.
+        anode: X-ray tube anode for powder patterns, e.g. Cu; replaces the radiation stated in the files.
+        wavelength: wavelength in ångström for powder patterns; replaces the radiation stated in the files.
+        merge: number of tokens that each block merges.
     """
-    if translates(model):
-        others = {"interval": coverage, "anode": anode, "wavelength": wavelength, "merge": merge}
-        return _translate(model, files, others)
-    predictor = load(model)
-    batches = inputs(predictor, model, [Path(file) for file in files], anode, wavelength)
+    predictor = load(Path(model))
+    batches = read_batches(predictor, [Path(file) for file in files], anode, wavelength)
     with predictor.merging(merge):
         return [
             {"sample": name, **row}
@@ -90,100 +57,127 @@ def predict(
         ]
 
 
-def _translate(run: Path, texts: Sequence[str | Path], others: Mapping[str, object]) -> list[dict[str, Any]]:
-    from vitreous.texts import refuse, translate
-
-    refuse(run, others)
-    return translate(run, [str(text) for text in texts])
-
-
 def takes_patterns(predictor: AnyPredictor) -> bool:
-    """Whether its samples are powder patterns along the scattering vector."""
+    """Return whether a predictor takes powder patterns along the scattering vector q."""
     return [(axis.name, axis.unit) for axis in predictor.axes] == [(Q_AXIS.name, Q_AXIS.unit)]
 
 
-def inputs(
-    predictor: AnyPredictor, model: str | Path, files: Sequence[File], anode: str | None, wavelength: float | None,
-    pixels: int | None = None, points: int | None = None,
-) -> Iterator[tuple[list[str], NDArray[Any]]]:  # fmt: skip
-    """Names and samples of the files, as the model takes them, no more at a time than memory is sure to hold.
+def read_batches(
+    predictor: AnyPredictor,
+    files: Sequence[InputFile],
+    anode: str | None = None,
+    wavelength: float | None = None,
+    max_pixels: int | None = None,
+    max_points: int | None = None,
+) -> Iterator[Batch]:
+    """Read files into batches of samples that the predictor takes; a batch is small enough for memory.
 
     Args:
-        predictor: of the model.
-        model: its name, for messages.
-        files: images, patterns or spectra.
-        anode, wavelength: for powder patterns, in place of what the files say.
-        pixels, points: the most that an image, and a pattern or spectrum, may have.
+        predictor: decides whether files are read as powder patterns, images or spectra.
+        files: paths or uploaded files.
+        anode: X-ray tube anode for powder patterns; replaces the radiation stated in the files.
+        wavelength: wavelength in ångström for powder patterns; replaces the radiation stated in the files.
+        max_pixels: largest number of pixels of an image; None for no limit.
+        max_points: largest number of points of a pattern or spectrum; None for no limit.
     """
     if takes_patterns(predictor):
-        for part in grouped(files):
-            yield (
-                [str(file) for file in part],
-                np.stack([_on_q(predictor, file, anode, wavelength, points) for file in part]),
-            )
-        return
+        return _read_patterns(predictor, files, anode, wavelength, max_points)
     for name, value in (("anode", anode), ("wavelength", wavelength)):
         if value is not None:
-            raise InputError(f"{name}: is for powder patterns; {model} was trained on {predictor.data}")
+            raise InputError(f"{name}: only for powder patterns; the model was trained on {predictor.data}")
     if len(predictor.axes) == 2:
-        channels, rows, columns = predictor.input
-        for part in grouped(files):
-            found = read_image_files(part, channels, (rows, columns), pixels).x
-            yield [str(file) for file in part], _in_white(found, predictor.data)
-        return
-    for file in files:
-        source = read(file)
-        _check_points(file, source.x.shape[-1], points)
-        for chosen in grouped(range(len(source))):
-            some = Source(source.name, source.x[chosen.start : chosen.stop], None, source.axes, source.channels)
-            yield [f"{file}:{row}" for row in chosen], predictor.on_axis(some)
+        return _read_images(predictor, files, max_pixels)
+    return _read_spectra(predictor, files, max_points)
 
 
-def sample_at(
-    row: int, batches: Iterable[tuple[list[str], NDArray[Any]]], file: str | File
-) -> tuple[str, NDArray[Any]]:
-    """Name and values of one sample of a file, counted from 0."""
+def select_sample(batches: Iterable[Batch], row: int, file: str | InputFile) -> tuple[str, NDArray[Any]]:
+    """Return name and values of one sample of a file's batches; rows count from 0."""
     count = 0
     for names, samples in batches:
         if count <= row < count + len(names):
             return names[row - count], samples[row - count]
         count += len(names)
-    raise InputError(f"row: found {row}, but {file} holds {count} sample(s), counted from 0")
+    raise InputError(f"row: found {row}, but {file} has {count} sample(s), counted from 0")
 
 
-def _in_white(x: NDArray[Any], data: str) -> NDArray[Any]:
-    """Pixels as the built-in data have them, where a model was trained on those."""
-    if data not in WHITE or x.dtype.kind != "u" or WHITE[data] == np.iinfo(x.dtype).max:
-        return x
-    return (x * (WHITE[data] / np.iinfo(x.dtype).max)).astype(np.float32)
+def read_sample(
+    predictor: AnyPredictor, file: str, row: int = 0, anode: str | None = None, wavelength: float | None = None
+) -> tuple[str, NDArray[Any]]:
+    """Read one sample of a file or of built-in data; returns its name and its values.
+
+    Args:
+        predictor: decides how the file is read.
+        file: path, or the name of built-in data.
+        row: which sample, counted from 0.
+        anode, wavelength: for powder patterns, as in `read_batches`.
+    """
+    if file in BUILTIN:
+        x = BUILTIN[file]().x
+        return select_sample([([f"{file}:{i}" for i in range(len(x))], x)], row, file)
+    return select_sample(read_batches(predictor, [Path(file)], anode, wavelength), row, file)
 
 
-def _check_points(file: File, found: int, most: int | None) -> None:
-    if most is not None and found > most:
-        raise InputError(f"{file}: found {found} points, expected {most} at most")
-
-
-def _on_q(
-    predictor: AnyPredictor, file: File, anode: str | None, wavelength: float | None, points: int | None
-) -> NDArray[np.float64]:
-    """A measured pattern on the model's grid of the scattering vector."""
-    (axis,) = predictor.axes
-    grid = axis.origin + axis.spacing * np.arange(predictor.input[1], dtype=np.float64)
-    pattern = read_pattern(file, wavelength, anode)
-    _check_points(file, len(pattern.two_theta), points)
-    values = to_grid(pattern, grid)
-    if not np.any(values > 0):
-        raise InputError(f"{file}: has nothing from q = {grid[0]:g} to {grid[-1]:.4g} {axis.unit}, where the run looks")
-    return values
-
-
-def as_text(records: Sequence[dict[str, Any]], form: str) -> str:
-    """Records as CSV or JSON."""
-    check_choice("format", form, ("csv", "json"))
-    if form == "json":
+def format_records(records: Sequence[dict[str, Any]], format: str) -> str:
+    """Format records as `csv` or `json` text."""
+    check_choice("format", format, ("csv", "json"))
+    if format == "json":
         return json.dumps(list(records), indent=1) + "\n"
     text = io.StringIO()
     writer = csv.DictWriter(text, fieldnames=list(records[0]), lineterminator="\n")
     writer.writeheader()
     writer.writerows(records)
     return text.getvalue()
+
+
+def _read_patterns(
+    predictor: AnyPredictor,
+    files: Sequence[InputFile],
+    anode: str | None,
+    wavelength: float | None,
+    max_points: int | None,
+) -> Iterator[Batch]:
+    """Read one powder pattern per file and resample it to the model's grid of q."""
+    (axis,) = predictor.axes
+    grid = axis.origin + axis.spacing * np.arange(predictor.input[1], dtype=np.float64)
+
+    def read_values(file: InputFile) -> NDArray[np.float64]:
+        pattern = read_pattern(file, wavelength, anode)
+        _check_points(file, len(pattern.two_theta), max_points)
+        values = to_grid(pattern, grid)
+        if not np.any(values > 0):
+            span = f"q = {grid[0]:g} to {grid[-1]:.4g} {axis.unit}"
+            raise InputError(f"{file}: no intensity from {span}, the range that the model takes")
+        return values
+
+    for group in split_into_batches(files):
+        yield [str(file) for file in group], np.stack([read_values(file) for file in group])
+
+
+def _read_images(predictor: AnyPredictor, files: Sequence[InputFile], max_pixels: int | None) -> Iterator[Batch]:
+    """Read one image per file at the model's size."""
+    channels, rows, columns = predictor.input
+    for group in split_into_batches(files):
+        images = read_image_files(group, channels, (rows, columns), max_pixels).x
+        yield [str(file) for file in group], _scale_white(images, predictor.data)
+
+
+def _read_spectra(predictor: AnyPredictor, files: Sequence[InputFile], max_points: int | None) -> Iterator[Batch]:
+    """Read every row of files of spectra."""
+    for file in files:
+        source = read(file)
+        _check_points(file, source.x.shape[-1], max_points)
+        for rows in split_into_batches(range(len(source))):
+            part = Source(source.name, source.x[rows.start : rows.stop], None, source.axes, source.channels)
+            yield [f"{file}:{row}" for row in rows], predictor.on_axis(part)
+
+
+def _scale_white(images: NDArray[Any], data: str) -> NDArray[Any]:
+    """Scale integer pixels to the white level of the built-in data that the model was trained on."""
+    if data not in WHITE or images.dtype.kind != "u" or WHITE[data] == np.iinfo(images.dtype).max:
+        return images
+    return (images * (WHITE[data] / np.iinfo(images.dtype).max)).astype(np.float32)
+
+
+def _check_points(file: InputFile, count: int, most: int | None) -> None:
+    if most is not None and count > most:
+        raise InputError(f"{file}: found {count} points, expected at most {most}")

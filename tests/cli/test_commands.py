@@ -3,6 +3,7 @@
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -11,8 +12,7 @@ import vitreous as vt
 from tests.spectra import spectra_file
 from tests.users import fails, python
 from vitreous.cli import COMMANDS, main
-from vitreous.train.recipes.digits import digits
-from vitreous.train.run import Experiment
+from vitreous.train import Recipe
 
 
 @pytest.mark.parametrize("command", [[], *([name] for name in COMMANDS)])
@@ -84,7 +84,7 @@ def test_summary_of_a_name_and_of_a_folder(capsys: pytest.CaptureFixture[str], t
 def test_mistakes_are_one_line(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert "Unrecognized options: modls" in fails(capsys, "modls")
     assert "--jsn" in fails(capsys, "models", "--jsn")
-    assert "no name fits 'zzz*'" in fails(capsys, "models", "zzz*")
+    assert "no name matches 'zzz*'" in fails(capsys, "models", "zzz*")
     assert "MODEL" in fails(capsys, "summary")
     assert "did you mean vit_base_patch16_224" in fails(capsys, "summary", "vit_base_patch16_22")
     assert "config.json: cannot be read" in fails(capsys, "summary", str(tmp_path))
@@ -93,13 +93,13 @@ def test_mistakes_are_one_line(capsys: pytest.CaptureFixture[str], tmp_path: Pat
 def test_demo_trains_both_models_and_draws_how_it_went(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from vitreous import commands
+    create = Recipe.create
 
-    def short(model: str) -> Experiment:
-        made = digits(model)
-        return replace(made, train=replace(made.train, steps=4, evaluate_every=2))
+    def create_short(self: Recipe, *args: Any, **options: Any) -> Any:
+        job = create(self, *args, **options)
+        return replace(job, settings=replace(job.settings, steps=4, evaluate_every=2))
 
-    monkeypatch.setattr(commands, "RECIPES", {"digits": short})
+    monkeypatch.setattr(Recipe, "create", create_short)
     main(["demo", "--out", str(tmp_path / "demo")])
     out = capsys.readouterr().out
     assert "vit_huge_patch14_224" in out
@@ -114,7 +114,7 @@ def test_demo_trains_both_models_and_draws_how_it_went(
 def test_many_scores_are_told_a_line_each(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from vitreous.commands import print_results
+    from vitreous.cli.results import print_results
 
     monkeypatch.chdir(tmp_path)
     for count in (2, 12):
@@ -157,7 +157,7 @@ def test_mistakes_in_training_are_one_line(capsys: pytest.CaptureFixture[str], t
     data, out = str(spectra_file(tmp_path / "spectra.csv")), str(tmp_path / "run")
     assert "neither a file or folder nor a recipe (digits, mnist" in fails(capsys, "train", "nothing", "--out", out)
     assert "width" in fails(capsys, "train", data, "--out", out, "--target", "width")
-    assert "knows its own" in fails(capsys, "train", "digits", "--out", out, "--target", "a")
+    assert "has its own" in fails(capsys, "train", "digits", "--out", out, "--target", "a")
     assert "no labels to train on" in fails(capsys, "train", data, "--out", out)
     assert "is no run folder" in fails(capsys, "predict", str(tmp_path), data)
     assert "is no finished run" in fails(capsys, "compare", str(tmp_path))

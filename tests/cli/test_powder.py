@@ -11,16 +11,30 @@ import numpy as np
 import pytest
 import torch
 
+from tests.recipes import few_samples
 from tests.users import fails, python
 from vitreous.cli import COMMANDS, GROUPS, main
 from vitreous.data import data_folder
-from vitreous.powder.files import ANODES, Pattern, read_pattern, write_pattern
-from vitreous.powder.simulate import drawn, effects_of, from_cell, from_cif, from_system, simulate, ticks
-from vitreous.sim.groups import SYSTEMS
-from vitreous.sim.powder import _ALLOWED, Effects, march_dollase
-from vitreous.sim.source import powder_source
-from vitreous.sim.structure import as_lines, lines, read_cif
-from vitreous.train.recipes import powder
+from vitreous.powder import recipes as powder
+from vitreous.powder.files import read_pattern, write_pattern
+from vitreous.powder.pattern import Pattern
+from vitreous.powder.radiation import ANODES
+from vitreous.powder.sim.effects import EFFECT_LIMITS, Effects
+from vitreous.powder.sim.measurement import march_dollase
+from vitreous.powder.sim.simulate import (
+    choose_effects,
+    crystal_from_cell,
+    crystal_from_cif,
+    draw_effects,
+    random_crystal,
+    reflection_ticks,
+    simulate_pattern,
+)
+from vitreous.powder.sim.source import powder_source
+from vitreous.powder.sim.space_groups import SYSTEMS
+from vitreous.powder.sim.structure import simulator_lines, structure_lines
+from vitreous.powder.sim.structure_files import read_cif
+from vitreous.recipes.jobs import create_job
 
 Capture = pytest.CaptureFixture[str]
 
@@ -92,7 +106,7 @@ def test_every_effect_is_an_option_whose_help_states_its_limits() -> None:
     """The help is written by hand, so that it needs no torch."""
     function = GROUPS["powder"]["simulate"]
     options, told = inspect.signature(function).parameters, " ".join((function.__doc__ or "").split())
-    for name, ends in _ALLOWED.items():
+    for name, ends in EFFECT_LIMITS.items():
         if name == "start":  # here the first angle of --two-theta
             continue
         assert name in options
@@ -134,10 +148,10 @@ def test_lines_stand_where_the_instrument_puts_them(rutile: str, tmp_path: Path)
 
 
 def test_a_clean_pattern_has_the_areas_of_the_structure(rutile: str, tmp_path: Path) -> None:
-    effects = effects_of({}, (10.0, 60.0), clean=True)
-    crystal = from_cif(Path(rutile), effects.s_max)
-    pattern = simulate(crystal, effects)
-    at, hkl, strength = ticks(crystal, effects)
+    effects = choose_effects({}, (10.0, 60.0), clean=True)
+    crystal = crystal_from_cif(Path(rutile), effects.s_max)
+    pattern = simulate_pattern(crystal, effects)
+    at, hkl, strength = reflection_ticks(crystal, effects)
     alone = [i for i in range(len(at)) if np.sort(np.abs(at - at[i]))[1] > 2]
     areas = np.array([pattern.intensity[np.abs(pattern.two_theta - at[i]) < 0.9].sum() for i in alone])
     assert len(alone) >= 6
@@ -147,7 +161,7 @@ def test_a_clean_pattern_has_the_areas_of_the_structure(rutile: str, tmp_path: P
 
 def test_equivalent_reflections_share_a_line_and_texture_tells_them_apart(rutile: str) -> None:
     structure = read_cif(rutile)
-    found, spread = lines(structure, 0.9), as_lines(structure, 0.9)
+    found, spread = structure_lines(structure, 0.9), simulator_lines(structure, 0.9)
     assert spread.intensity.dtype == torch.float32
     assert (spread.owner == 0).all()
     place = (spread.s[:, None] - found.s.float()).abs().argmin(1)
@@ -166,10 +180,10 @@ def test_equivalent_reflections_share_a_line_and_texture_tells_them_apart(rutile
 
 def test_a_cell_has_the_absences_of_its_space_group() -> None:
     cell = (5.4, 5.4, 5.4, 90.0, 90.0, 90.0)
-    effects = effects_of({}, (5.0, 90.0), clean=True)
-    _, hkl, _ = ticks(from_cell(cell, 225, effects.s_max), effects)
+    effects = choose_effects({}, (5.0, 90.0), clean=True)
+    _, hkl, _ = reflection_ticks(crystal_from_cell(cell, 225, effects.s_max), effects)
     assert all(len({index % 2 for index in row}) == 1 for row in hkl)
-    _, primitive, _ = ticks(from_cell(cell, 221, effects.s_max), effects)
+    _, primitive, _ = reflection_ticks(crystal_from_cell(cell, 221, effects.s_max), effects)
     assert (1, 0, 0) in primitive
 
 
@@ -195,20 +209,20 @@ def test_a_seed_decides_everything_and_leaves_no_trace(tmp_path: Path) -> None:
 
 
 def test_effects_are_drawn_within_their_ranges() -> None:
-    wanted = effects_of({"zero": (-0.1, 0.1), "width": (0.07,), "counts": (100, 1000)})
-    found = [drawn(wanted) for _ in range(20)]
+    wanted = choose_effects({"zero": (-0.1, 0.1), "width": (0.07,), "counts": (100, 1000)})
+    found = [draw_effects(wanted) for _ in range(20)]
     assert all(-0.1 <= each.zero[0] == each.zero[1] <= 0.1 for each in found)
     assert len({each.zero for each in found}) == 20
     assert {each.width for each in found} == {(0.07, 0.07)}
     assert all(99 < each.counts[0] < 1001 for each in found)
-    assert drawn(effects_of({}, clean=True)) == effects_of({}, clean=True)
+    assert draw_effects(choose_effects({}, clean=True)) == choose_effects({}, clean=True)
 
 
 def test_an_impurity_brings_lines_of_its_own() -> None:
-    effects = effects_of({"impurity": (0.3,)}, clean=True)
-    crystal = from_system("cubic", effects.s_max)
-    pattern = simulate(crystal, effects)
-    own = simulate(crystal, effects_of({}, clean=True))
+    effects = choose_effects({"impurity": (0.3,)}, clean=True)
+    crystal = random_crystal("cubic", effects.s_max)
+    pattern = simulate_pattern(crystal, effects)
+    own = simulate_pattern(crystal, choose_effects({}, clean=True))
     added = pattern.intensity - own.intensity * (pattern.intensity @ own.intensity) / (own.intensity @ own.intensity)
     assert 0.01 < np.abs(added).max() < 0.8
 
@@ -257,16 +271,14 @@ def test_the_wavelength_given_goes_before_the_one_of_the_file(run: str, tmp_path
     assert answers[0] == answers[1] != answers[2]
 
 
-def test_recipes_are_told_the_system_and_keep_their_own_model(monkeypatch: pytest.MonkeyPatch) -> None:
-    from vitreous import commands
-
-    monkeypatch.setattr(powder, "powder_source", partial(powder_source, train=20, validation=4, test=4))
-    made = commands.experiment("powder-cnn", (), None, {"batch": 16}, "hexagonal")
-    assert type(made.model).__name__ == "CNNConfig"
-    assert [target.name for target in made.source.targets] == ["a", "c"]
-    assert made.train.batch == 16
-    assert type(commands.experiment("powder-best", (), None, {}).model).__name__ == "ViTConfig"
-    assert type(commands.experiment("digits", (), None, {}).model).__name__ == "ViTConfig"
+def test_recipes_take_the_system_and_keep_their_own_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    few_samples(monkeypatch)
+    job = create_job("powder-cnn", system="hexagonal", changes={"batch": 16})
+    assert job.config.kind == "cnn"
+    assert [target.name for target in job.source.targets] == ["a", "c"]
+    assert job.settings.batch == 16
+    assert create_job("powder-best").config.kind == "vit"
+    assert create_job("digits").config.kind == "vit"
 
 
 def test_mistakes_in_training_are_one_line(capsys: Capture, tmp_path: Path) -> None:
@@ -277,14 +289,14 @@ def test_mistakes_in_training_are_one_line(capsys: Capture, tmp_path: Path) -> N
     assert "model: unknown choice 'cnn'" in fails(capsys, "train", "powder-best", "--model", "cnn", *out)
     data = tmp_path / "data.csv"
     data.write_text("1,2,y\n1,2,3\n")
-    assert "data of your own have none" in fails(capsys, "train", str(data), "--system", "cubic", *out)
+    assert "your own data have none" in fails(capsys, "train", str(data), "--system", "cubic", *out)
     assert not (tmp_path / "run").exists()
 
 
 WRONG_CIFS = {
     "no cell": ("_cell_", "_other_", "found no unit cell (_cell_length_a)"),
     "an unknown element": ("O1 0.3053", "Q1 0.3053", "unknown element in the label 'Q1'"),
-    "impossible angles": ("gamma 90", "gamma 0", "no cell has the angles 90 90 0°"),
+    "impossible angles": ("gamma 90", "gamma 0", "found angles 90 90 0°"),
     "an impossible length": ("_c 2.9587", "_c 295.87", "found lengths 4.5937 4.5937 295.87, expected 1 to 200 Å"),
     "no number": ("_c 2.9587", "_c abc", "expected finite numbers"),
 }
@@ -343,8 +355,8 @@ def test_a_wrong_option_is_one_line(
 WRONG_CELLS: dict[str, tuple[str, str]] = {
     "no crystal": ("", "found no crystal, expected one of a CIF, --cell and --random"),
     "three numbers": ("--cell 5 6 7", "cell: found 3 number(s), expected a b c (Å) alpha beta gamma (°)"),
-    "impossible angles": ("--cell 5 6 7 20 90 120", "cell: no cell has the angles 20 90 120°"),
-    "another symmetry": ("--cell 5 6 7 90 90 90 --spacegroup 225", "has not the symmetry of space group 225"),
+    "impossible angles": ("--cell 5 6 7 20 90 120", "cell: found angles 20 90 120°"),
+    "another symmetry": ("--cell 5 6 7 90 90 90 --spacegroup 225", "does not have the symmetry of space group 225"),
     "no space group": ("--cell 5 5 5 90 90 90 --spacegroup 300", "found number 300, expected 1 to 230"),
     "an unknown system": ("--random cubical", "system: unknown choice 'cubical'"),
     "too large": ("--cell 190 190 190 90 90 90", "cell: too many reflections"),
@@ -401,7 +413,7 @@ def test_mistakes_in_prediction_and_plots_are_one_line(run: str, capsys: Capture
     assert "is that in nm?" in fails(capsys, "predict", run, str(path), "--wavelength", "0.05")
     assert "anode: unknown choice 'Xx'" in fails(capsys, "predict", run, str(path), "--anode", "Xx")
     write_pattern(path, Pattern(100 + X, Y, None, 0.2, "pattern"))
-    assert "has nothing from q = 0 to 5.76" in fails(capsys, "predict", run, str(path))
+    assert "no intensity from q = 0 to 5.76" in fails(capsys, "predict", run, str(path))
     assert "unknown choice '.tex'" in fails(capsys, "powder", "plot", str(path), "--out", str(tmp_path / "a.tex"))
     assert "cannot be written" in fails(capsys, "powder", "plot", str(path), "--out", str(tmp_path / "no" / "a.png"))
     assert "Missing" in fails(capsys, "powder", "plot", str(path))
@@ -414,8 +426,8 @@ def test_radiation_is_refused_by_a_run_of_other_data(capsys: Capture, tmp_path: 
     main(["train", str(data), "--target", "y", "--steps", "1", "--out", other, "--device", "cpu"])
     capsys.readouterr()
     message = fails(capsys, "predict", other, str(data), "--anode", "Cu")
-    assert f"anode: is for powder patterns; {other} was trained on" in message
-    assert "wavelength: is for" in fails(capsys, "predict", other, str(data), "--wavelength", "1.54")
+    assert "anode: only for powder patterns; the model was trained on" in message
+    assert "wavelength: only for" in fails(capsys, "predict", other, str(data), "--wavelength", "1.54")
 
 
 def test_every_group_is_a_command() -> None:

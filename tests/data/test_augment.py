@@ -1,4 +1,4 @@
-"""Augmentations do what they say, to each sample by itself, and repeat with the seed."""
+"""Augmentations transform each sample separately and are reproducible with a seed."""
 
 import json
 import math
@@ -9,8 +9,9 @@ import torch
 from scipy import ndimage, stats
 from torch import Tensor
 
-from vitreous.data.augment import FILLS, Augment, _boxes, _Draw, broaden, polynomial, warp
-from vitreous.errors import InputError
+from vitreous.core.errors import InputError
+from vitreous.data.augment import Augment
+from vitreous.data.transforms import FILLS, Draw, broaden, chebyshev, random_boxes, warp
 
 IMAGE = {
     "shift": 0.2,
@@ -34,15 +35,15 @@ def batch(kind: str, size: int = 6) -> tuple[Tensor, Tensor]:
     return torch.randn(size, *SHAPES[kind]), torch.eye(size)
 
 
-def still(x: Tensor, **given: float) -> dict[str, Tensor]:
-    """Parameters of `warp` that do nothing, except for those given."""
-    amounts = {"angle": 0.0, "factor": 1.0, "shear": 0.0} | given
+def still(x: Tensor, **settings: float) -> dict[str, Tensor]:
+    """Parameters of `warp` without effect, except for some."""
+    amounts = {"angle": 0.0, "factor": 1.0, "shear": 0.0} | settings
     return {name: torch.full((len(x),), value) for name, value in amounts.items()}
 
 
-def moved(x: Tensor, shift: tuple[float, ...] = (), fill: str = "edge", **given: float) -> Tensor:
+def moved(x: Tensor, shift: tuple[float, ...] = (), fill: str = "edge", **settings: float) -> Tensor:
     steps = torch.tensor(shift or (0.0,) * (x.dim() - 2)).expand(len(x), -1)
-    return warp(x, shift=steps, fill=fill, **still(x, **given))
+    return warp(x, shift=steps, fill=fill, **still(x, **settings))
 
 
 @pytest.mark.parametrize("shape", [(1, 20), (3, 8, 9), (1, 4, 5, 6)])
@@ -53,11 +54,11 @@ def test_zero_strength_is_the_identity(shape: tuple[int, ...]) -> None:
     assert torch.equal(same_y, y)
 
 
-@pytest.mark.parametrize(("kind", "given"), ONE_EACH, ids=str)
-def test_each_sample_has_its_own_draw(kind: str, given: dict[str, float]) -> None:
+@pytest.mark.parametrize(("kind", "settings"), ONE_EACH, ids=str)
+def test_each_sample_has_its_own_draw(kind: str, settings: dict[str, float]) -> None:
     x, _ = batch(kind, 2)
     x = torch.stack([x[0], x[1]] * 4)  # neighbours differ, so that mixing shows
-    out, _ = Augment(**given)(x, torch.rand(8, 3))
+    out, _ = Augment(**settings)(x, torch.rand(8, 3))
     assert out.shape == x.shape
     for sample in range(0, 8, 2):
         assert not torch.equal(out[sample], x[sample])
@@ -65,10 +66,10 @@ def test_each_sample_has_its_own_draw(kind: str, given: dict[str, float]) -> Non
             assert not torch.equal(out[sample], out[other])
 
 
-@pytest.mark.parametrize(("kind", "given"), [("image", IMAGE), ("spectrum", SPECTRUM)])
-def test_the_same_seed_gives_the_same_result(kind: str, given: dict[str, float]) -> None:
+@pytest.mark.parametrize(("kind", "settings"), [("image", IMAGE), ("spectrum", SPECTRUM)])
+def test_the_same_seed_gives_the_same_result(kind: str, settings: dict[str, float]) -> None:
     x, y = batch(kind)
-    augment = Augment(**given)
+    augment = Augment(**settings)
 
     def seeded(seed: int) -> tuple[Tensor, Tensor]:
         return augment(x, y, torch.Generator().manual_seed(seed))
@@ -77,58 +78,58 @@ def test_the_same_seed_gives_the_same_result(kind: str, given: dict[str, float])
     assert not torch.equal(seeded(1)[0], seeded(2)[0])
     before = torch.get_rng_state()
     seeded(1)
-    assert torch.equal(torch.get_rng_state(), before)  # a generator of one's own leaves torch's alone
+    assert torch.equal(torch.get_rng_state(), before)  # the default generator is not used
     torch.manual_seed(3)
     first = augment(x, y)
     torch.manual_seed(3)
     assert torch.equal(augment(x, y)[0], first[0])
 
 
-@pytest.mark.parametrize(("kind", "given"), [("image", IMAGE), ("spectrum", SPECTRUM)])
-def test_the_input_is_left_alone(kind: str, given: dict[str, float]) -> None:
+@pytest.mark.parametrize(("kind", "settings"), [("image", IMAGE), ("spectrum", SPECTRUM)])
+def test_the_input_is_not_changed(kind: str, settings: dict[str, float]) -> None:
     x, y = batch(kind)
-    kept = x.clone(), y.clone()
-    Augment(**given)(x, y)
-    assert torch.equal(x, kept[0])
-    assert torch.equal(y, kept[1])
+    originals = x.clone(), y.clone()
+    Augment(**settings)(x, y)
+    assert torch.equal(x, originals[0])
+    assert torch.equal(y, originals[1])
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16, torch.float16])
-@pytest.mark.parametrize(("kind", "given"), [("image", IMAGE), ("spectrum", SPECTRUM)])
-def test_the_type_of_the_batch_is_kept(dtype: torch.dtype, kind: str, given: dict[str, float]) -> None:
+@pytest.mark.parametrize(("kind", "settings"), [("image", IMAGE), ("spectrum", SPECTRUM)])
+def test_the_dtype_of_the_batch_is_preserved(dtype: torch.dtype, kind: str, settings: dict[str, float]) -> None:
     x, y = batch(kind)
-    out, mixed = Augment(**given)(x.to(dtype), y)
+    out, mixed = Augment(**settings)(x.to(dtype), y)
     assert out.dtype == dtype
     assert mixed.dtype == torch.float32
     assert out.isfinite().all()
 
 
-@pytest.mark.parametrize(("kind", "given"), [("image", IMAGE), ("spectrum", SPECTRUM)])
-def test_compiles_into_one_graph(kind: str, given: dict[str, float]) -> None:
+@pytest.mark.parametrize(("kind", "settings"), [("image", IMAGE), ("spectrum", SPECTRUM)])
+def test_compiles_into_one_graph(kind: str, settings: dict[str, float]) -> None:
     x, y = batch(kind)
-    augment = Augment(**given)
+    augment = Augment(**settings)
     torch.manual_seed(1)
-    wanted = augment(x, y)
+    expected = augment(x, y)
     compiled = torch.compile(lambda x, y: augment(x, y), fullgraph=True, backend="aot_eager")
     torch.manual_seed(1)
-    for found, expected in zip(compiled(x, y), wanted, strict=True):
-        torch.testing.assert_close(found, expected)
+    for result, reference in zip(compiled(x, y), expected, strict=True):
+        torch.testing.assert_close(result, reference)
 
 
-@pytest.mark.parametrize(("kind", "given"), [("image", IMAGE), ("spectrum", SPECTRUM)])
-def test_no_step_depends_on_a_value(kind: str, given: dict[str, float]) -> None:
+@pytest.mark.parametrize(("kind", "settings"), [("image", IMAGE), ("spectrum", SPECTRUM)])
+def test_no_operation_depends_on_a_value(kind: str, settings: dict[str, float]) -> None:
     x, y = batch(kind)
-    out, _ = Augment(**given)(x.to("meta"), y.to("meta"))  # tensors without values: to ask for one is an error
+    out, _ = Augment(**settings)(x.to("meta"), y.to("meta"))  # reading a value of a meta tensor raises an error
     assert out.shape == x.shape
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
-@pytest.mark.parametrize(("kind", "given"), [("image", IMAGE), ("spectrum", SPECTRUM)])
-def test_a_gpu_never_waits(kind: str, given: dict[str, float]) -> None:
+@pytest.mark.parametrize(("kind", "settings"), [("image", IMAGE), ("spectrum", SPECTRUM)])
+def test_a_gpu_never_waits(kind: str, settings: dict[str, float]) -> None:
     x, y = (part.cuda() for part in batch(kind))
     torch.cuda.set_sync_debug_mode("error")
     try:
-        Augment(**given)(x, y)
+        Augment(**settings)(x, y)
     finally:
         torch.cuda.set_sync_debug_mode("default")
 
@@ -143,9 +144,9 @@ def test_a_shift_moves_an_image_by_whole_samples(rows: int, columns: int) -> Non
 def test_a_shift_between_samples_is_interpolated_linearly() -> None:
     x = torch.zeros(1, 1, 20)
     x[..., 8] = 1
-    wanted = torch.zeros(20)
-    wanted[10], wanted[11] = 0.75, 0.25
-    torch.testing.assert_close(moved(x, (2.25,))[0, 0], wanted, atol=1e-5, rtol=0)
+    expected = torch.zeros(20)
+    expected[10], expected[11] = 0.75, 0.25
+    torch.testing.assert_close(moved(x, (2.25,))[0, 0], expected, atol=1e-5, rtol=0)
 
 
 def test_shifts_stay_within_their_limits_and_reach_them() -> None:
@@ -172,9 +173,11 @@ def test_turn_shear_and_scale_equal_scipys_affine_transform() -> None:
     turn = np.array([[cos, -sin], [sin, cos]])  # of (row, column), counter-clockwise on a screen
     forth = turn @ np.array([[1, 0], [shear, 1]]) * factor
     back, centre = np.linalg.inv(forth), (np.array(x.shape[2:]) - 1) / 2
-    wanted = ndimage.affine_transform(x[0, 0].numpy(), back, centre - back @ (centre + shift), order=1, mode="nearest")
-    found = moved(x, (1.5, -2.0), angle=angle, factor=factor, shear=shear)[0, 0]
-    torch.testing.assert_close(found, torch.from_numpy(wanted), atol=1e-4, rtol=0)
+    expected = ndimage.affine_transform(
+        x[0, 0].numpy(), back, centre - back @ (centre + shift), order=1, mode="nearest"
+    )
+    result = moved(x, (1.5, -2.0), angle=angle, factor=factor, shear=shear)[0, 0]
+    torch.testing.assert_close(result, torch.from_numpy(expected), atol=1e-4, rtol=0)
 
 
 def test_a_stretch_moves_peaks_away_from_the_centre() -> None:
@@ -190,7 +193,7 @@ def test_a_long_spectrum_is_resampled_precisely() -> None:
 
 
 @pytest.mark.parametrize(("fill", "value"), [("edge", 5.0), ("mirror", 6.0), ("zero", 0.0)])
-def test_what_moves_in_over_the_border_is_a_choice(fill: str, value: float) -> None:
+def test_values_beyond_the_border_follow_fill(fill: str, value: float) -> None:
     assert fill in FILLS
     x = torch.tensor([5.0, 6.0, 7.0, 8.0]).reshape(1, 1, 4)
     out = moved(x, (2.0,), fill)[0, 0]
@@ -239,8 +242,8 @@ def test_a_baseline_is_a_cubic() -> None:
 
 def test_chebyshev_terms_are_numpys() -> None:
     weights = torch.randn(3, 4)
-    wanted = np.polynomial.chebyshev.chebval(np.linspace(-1, 1, 50), weights.T.numpy())
-    torch.testing.assert_close(polynomial(weights, 50)[:, 0], torch.from_numpy(wanted).float(), atol=1e-5, rtol=1e-5)
+    expected = np.polynomial.chebyshev.chebval(np.linspace(-1, 1, 50), weights.T.numpy())
+    torch.testing.assert_close(chebyshev(weights, 50)[:, 0], torch.from_numpy(expected).float(), atol=1e-5, rtol=1e-5)
 
 
 def test_gain_multiplies_by_a_factor_as_often_below_one_as_above() -> None:
@@ -269,23 +272,23 @@ def test_erasing_takes_a_box_of_some_samples_only(grid: tuple[int, ...]) -> None
 @pytest.mark.parametrize("grid", [(50,), (20, 30), (8, 9, 10)])
 @pytest.mark.parametrize("fraction", [0.0, 0.25, 1.0])
 def test_a_box_fills_its_fraction_of_the_grid(grid: tuple[int, ...], fraction: float) -> None:
-    draw = _Draw(torch.zeros(500, 1), None)
-    inside = _boxes(torch.full((500,), fraction), grid, draw).flatten(1).float().mean(1)
+    draw = Draw(torch.zeros(500, 1), None)
+    inside = random_boxes(torch.full((500,), fraction), grid, draw).flatten(1).float().mean(1)
     assert inside.mean() == pytest.approx(fraction, abs=0.01)
     if fraction in (0.0, 1.0):
         assert (inside == fraction).all()
 
 
-@pytest.mark.parametrize("given", [{"mixup": 0.4}, {"cutmix": 1.0}, {"mixup": 0.4, "cutmix": 1.0}], ids=str)
+@pytest.mark.parametrize("settings", [{"mixup": 0.4}, {"cutmix": 1.0}, {"mixup": 0.4, "cutmix": 1.0}], ids=str)
 @pytest.mark.parametrize("grid", [(40,), (16, 12), (6, 7, 8)])
-def test_targets_are_mixed_as_the_samples_are(given: dict[str, float], grid: tuple[int, ...]) -> None:
+def test_targets_are_mixed_as_the_samples_are(settings: dict[str, float], grid: tuple[int, ...]) -> None:
     y = torch.eye(16)
     x = y[:, :, *[None] * len(grid)].expand(-1, -1, *grid)  # channel c of sample i is 1 where c = i
-    out, mixed = Augment(**given)(x, y)
+    out, mixed = Augment(**settings)(x, y)
     torch.testing.assert_close(mixed.sum(1), torch.ones(16))
     torch.testing.assert_close(out.flatten(2).mean(2), mixed)
     assert (mixed > 0).sum(1).max() == 2
-    if "mixup" not in given:
+    if "mixup" not in settings:
         assert ((out == 0) | (out == 1)).all()
 
 
@@ -298,13 +301,13 @@ def test_regression_targets_are_mixed_linearly() -> None:
 
 @pytest.mark.parametrize("alpha", [0.05, 0.2, 0.5, 1.0, 4.0])
 def test_weights_of_a_mixture_follow_the_beta_distribution(alpha: float) -> None:
-    drawn = _Draw(torch.zeros(20000, 1), torch.Generator().manual_seed(1)).beta(alpha)
-    assert ((drawn >= 0) & (drawn <= 1)).all()
+    values = Draw(torch.zeros(20000, 1), torch.Generator().manual_seed(1)).beta(alpha)
+    assert ((values >= 0) & (values <= 1)).all()
     for level in (1e-4, 0.01, 0.2, 0.5, 0.8, 0.99, 1 - 1e-4):
-        assert (drawn < level).float().mean() == pytest.approx(stats.beta(alpha, alpha).cdf(level), abs=0.015)
+        assert (values < level).float().mean() == pytest.approx(stats.beta(alpha, alpha).cdf(level), abs=0.015)
 
 
-def test_survives_json() -> None:
+def test_settings_survive_json() -> None:
     augment = Augment(**IMAGE, fill="zero")
     assert Augment.from_dict(json.loads(json.dumps(augment.to_dict()))) == augment
 
@@ -313,11 +316,11 @@ X, Y = torch.zeros(4, 1, 20), torch.zeros(4, 3)
 
 
 @pytest.mark.parametrize(
-    ("given", "x", "y", "message"),
+    ("settings", "x", "y", "message"),
     [
-        ({"rotate": 10}, X, Y, r"rotate: found 10 with inputs of rank 1, but it is made for images \(2 axes\)"),
-        ({"stretch": 0.1}, torch.zeros(4, 1, 8, 8), Y, r"stretch: .* rank 2, but it is made for spectra \(1 axis\)"),
-        ({"shift": 1}, torch.zeros(4, 1, 8, 8, 8), Y, r"shift: .* made for spectra \(1 axis\) and images \(2 axes\)"),
+        ({"rotate": 10}, X, Y, r"rotate: found 10 with inputs of rank 1, but it is for images \(2 axes\)"),
+        ({"stretch": 0.1}, torch.zeros(4, 1, 8, 8), Y, r"stretch: .* rank 2, but it is for spectra \(1 axis\)"),
+        ({"shift": 1}, torch.zeros(4, 1, 8, 8, 8), Y, r"shift: .* for spectra \(1 axis\) and images \(2 axes\)"),
         ({"shift": 2}, torch.zeros(4, 1, 8, 8), Y, "shift: found 2, expected a fraction of the side, from 0 to 1"),
         ({}, X.int(), Y, "x: found torch.int32, expected floating-point"),
         ({}, X[0], Y, r"x: found a batch of shape \(1, 20\), expected \(batch, channels, \*grid\)"),
@@ -326,14 +329,14 @@ X, Y = torch.zeros(4, 1, 20), torch.zeros(4, 3)
         ({}, X, Y[:3], r"y: found torch.float32 of shape \(3, 3\)"),
     ],
 )
-def test_a_wrong_batch_is_told_in_one_line(given: dict[str, float], x: Tensor, y: Tensor, message: str) -> None:
-    with pytest.raises(InputError, match=message) as fault:
-        Augment(**given)(x, y)
-    assert "\n" not in str(fault.value)
+def test_a_wrong_batch_is_reported_in_one_line(settings: dict[str, float], x: Tensor, y: Tensor, message: str) -> None:
+    with pytest.raises(InputError, match=message) as error:
+        Augment(**settings)(x, y)
+    assert "\n" not in str(error.value)
 
 
 @pytest.mark.parametrize(
-    ("given", "message"),
+    ("settings", "message"),
     [
         ({"noise": -0.1}, "noise: found -0.1, expected a number of at least 0"),
         ({"noise": math.nan}, "noise: found nan, expected a number"),
@@ -346,7 +349,7 @@ def test_a_wrong_batch_is_told_in_one_line(given: dict[str, float], x: Tensor, y
         ({"flip": 1}, "settings: unknown choice 'flip'; expected one of: shift, rotate"),
     ],
 )
-def test_a_wrong_strength_is_told_in_one_line(given: dict[str, object], message: str) -> None:
-    with pytest.raises(InputError, match=message) as fault:
-        Augment.from_dict(given)
-    assert "\n" not in str(fault.value)
+def test_a_wrong_strength_is_reported_in_one_line(settings: dict[str, object], message: str) -> None:
+    with pytest.raises(InputError, match=message) as error:
+        Augment.from_dict(settings)
+    assert "\n" not in str(error.value)

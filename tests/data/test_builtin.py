@@ -1,4 +1,4 @@
-"""Data by name: digits that compare, MNIST checked and fetched, and `read` that knows what it is given."""
+"""Built-in data sets: digits, MNIST with download and checksums, and `read` for every kind of input."""
 
 import gzip
 import hashlib
@@ -15,8 +15,8 @@ from PIL import Image
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 
+from vitreous.core.errors import InputError
 from vitreous.data import builtin, data_folder, digits, mnist, read, split
-from vitreous.errors import InputError
 
 # a data set in MNIST's four files, of 6 + 4 images
 PIXELS = np.random.default_rng(0).integers(0, 256, (10, 28, 28), dtype=np.uint8)
@@ -31,14 +31,14 @@ FILES = {
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder of a small MNIST, whose digests are now the right ones."""
+    """The folder of a small MNIST, with its checksums in place of the real ones."""
     monkeypatch.setenv("VITREOUS_DATA", str(tmp_path))
     monkeypatch.setattr(builtin, "MNIST", {name: hashlib.sha256(data).hexdigest() for name, data in FILES.items()})
     return tmp_path / "mnist"
 
 
 class Web:
-    """Stands for `urlopen`: answers with the files, except where a mirror is told to fail."""
+    """Replaces `urlopen`: returns the files, except for mirrors that are set to fail."""
 
     def __init__(self, broken: dict[str, Exception | bytes] | None = None) -> None:
         self.broken = broken or {}
@@ -73,9 +73,9 @@ def test_digits_are_scikit_learns_with_its_usual_test_part() -> None:
     assert (source.x.min(), source.x.max()) == (0, 1)
     assert np.array_equal(source.x[:, 0] * 16, data.images)
     _, test = train_test_split(np.arange(1797), test_size=0.2, stratify=data.target, random_state=0)
-    found = split(source)
-    assert found.test.tolist() == sorted(test)
-    assert (len(found.train), len(found.validation)) == (1293, 144)
+    subsets = split(source)
+    assert subsets.test.tolist() == sorted(test)
+    assert (len(subsets.train), len(subsets.validation)) == (1293, 144)
     assert (source.input, source.classes) == ((1, 8, 8), tuple("0123456789"))
 
 
@@ -134,11 +134,11 @@ def test_when_no_mirror_answers_one_line_says_which_files_go_where(
     home: Path, monkeypatch: pytest.MonkeyPatch, fault: Exception | bytes
 ) -> None:
     monkeypatch.setattr("urllib.request.urlopen", Web(dict.fromkeys(builtin.MIRRORS, fault)))
-    with pytest.raises(InputError) as told:
+    with pytest.raises(InputError) as error:
         mnist()
-    assert str(told.value).startswith("mnist: cannot be fetched (")
-    assert str(told.value).endswith(f"; put {', '.join(f'{name}.gz' for name in FILES)} into {home}")
-    assert "\n" not in str(told.value)
+    assert str(error.value).startswith("mnist: cannot be downloaded (")
+    assert str(error.value).endswith(f"; put {', '.join(f'{name}.gz' for name in FILES)} into {home}")
+    assert "\n" not in str(error.value)
     assert not home.exists() or not list(home.iterdir())
 
 
@@ -157,10 +157,10 @@ def test_a_file_with_another_digest_is_named(home: Path) -> None:
     home.mkdir()
     path = home / "train-images-idx3-ubyte"
     path.write_bytes(b"something else")
-    with pytest.raises(InputError) as told:
+    with pytest.raises(InputError) as error:
         mnist()
-    assert str(told.value).startswith(f"{path}: unpacked, its sha256 is ")
-    assert "\n" not in str(told.value)
+    assert str(error.value).startswith(f"{path}: the decompressed file has SHA-256 ")
+    assert "\n" not in str(error.value)
     path.rename(path.with_suffix(".gz"))
     with pytest.raises(InputError, match=r"train-images-idx3-ubyte.gz: cannot be read \(Not a gzipped file"):
         mnist()
@@ -176,7 +176,7 @@ def test_the_data_folder_is_the_setting_or_the_cache(monkeypatch: pytest.MonkeyP
     assert data_folder() == Path.home() / ".cache" / "vitreous"
 
 
-def test_read_knows_what_it_is_given(tmp_path: Path) -> None:
+def test_read_accepts_data_sets_files_and_folders(tmp_path: Path) -> None:
     assert read("digits").name == "digits"
     (tmp_path / "x.csv").write_text("1,2,assay\n1,2,3\n4,5,6\n")
     source = read(str(tmp_path / "x.csv"), ["assay:mg"])
@@ -192,7 +192,7 @@ def test_read_knows_what_it_is_given(tmp_path: Path) -> None:
             read(images, ["assay"])
 
 
-def test_digits_without_scikit_learn_are_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_digits_without_scikit_learn_are_reported_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "sklearn.datasets", None)
     with pytest.raises(InputError, match="this needs scikit-learn"):
         digits()

@@ -1,4 +1,4 @@
-"""Image folders: every type of file gives the pixels it holds, and bad ones are one line each."""
+"""Image folders: every file type gives the stored pixels, and errors have one line."""
 
 import io
 import sys
@@ -12,8 +12,8 @@ import pytest
 from numpy.typing import NDArray
 from PIL import Image
 
+from vitreous.core.errors import InputError
 from vitreous.data import Axis, read_image_files, read_images, split
-from vitreous.errors import InputError
 
 RNG = np.random.default_rng(0)
 GREY = RNG.integers(0, 256, (4, 6, 5), dtype=np.uint8)
@@ -98,7 +98,7 @@ def test_one_colour_image_makes_all_of_them_colour(tmp_path: Path) -> None:
     assert np.array_equal(source.x[1], np.moveaxis(COLOUR[1], -1, 0))
 
 
-def test_channels_can_be_told(tmp_path: Path) -> None:
+def test_channels_can_be_set(tmp_path: Path) -> None:
     path = save(tmp_path / "colour.png", COLOUR[0])
     grey = read_image_files([path], channels=1)
     assert grey.channels == ("grey",)
@@ -119,7 +119,7 @@ def test_resizing_keeps_type_and_mean(tmp_path: Path, images: NDArray[Any]) -> N
     assert np.all(source.x == 200)
 
 
-def test_size_makes_one_of_many(tmp_path: Path) -> None:
+def test_size_resizes_images_of_different_size(tmp_path: Path) -> None:
     paths = [save(tmp_path / "a.png", GREY[0]), save(tmp_path / "b.png", GREY[0, :4])]
     with pytest.raises(
         InputError, match=r"b.png: found 4×5 pixels where a.png has 6×5; expected one size, or give size="
@@ -137,11 +137,11 @@ def test_folders_of_parts_are_the_parts(tmp_path: Path) -> None:
     source = read_images(tmp_path)
     assert len(source) == 12
     assert source.classes == ("cat", "dog")
-    found = split(source)
-    assert (len(found.train), len(found.validation), len(found.test)) == (4, 4, 4)
+    subsets = split(source)
+    assert (len(subsets.train), len(subsets.validation), len(subsets.test)) == (4, 4, 4)
     assert source.y is not None
-    assert source.y[found.test].tolist() == [0, 0, 1, 1]
-    assert np.array_equal(source.x[found.validation], GREY[:, None])
+    assert source.y[subsets.test].tolist() == [0, 0, 1, 1]
+    assert np.array_equal(source.x[subsets.validation], GREY[:, None])
 
 
 def test_train_can_be_a_class(tmp_path: Path) -> None:
@@ -150,7 +150,7 @@ def test_train_can_be_a_class(tmp_path: Path) -> None:
     assert read_images(tmp_path).classes == ("bus", "train")
 
 
-def test_what_file_browsers_leave_is_passed_over(tmp_path: Path) -> None:
+def test_files_of_file_browsers_are_ignored(tmp_path: Path) -> None:
     save_classes(tmp_path, GREY)
     for litter in (".DS_Store", "Thumbs.db", "._0.png"):
         (tmp_path / "cat" / litter).write_text("x")
@@ -158,7 +158,7 @@ def test_what_file_browsers_leave_is_passed_over(tmp_path: Path) -> None:
     assert len(read_images(tmp_path)) == 4
 
 
-def test_a_photograph_is_turned_upright(tmp_path: Path) -> None:
+def test_the_exif_orientation_is_applied(tmp_path: Path) -> None:
     exif = Image.Exif()
     exif[0x0112] = 6  # the camera was held sideways
     Image.fromarray(GREY[0]).save(tmp_path / "a.jpg", exif=exif)
@@ -182,24 +182,24 @@ BAD_FILES: dict[str, tuple[str, Callable[[], bytes]]] = {
     "y.png: not an image, or damaged": ("y.png", cut),
     "x.npy: not a NumPy array, or damaged": ("x.npy", lambda: b"not an array"),
     "x.jpg: empty file": ("x.jpg", lambda: b""),
-    "x.txt: found a file that is no image among images": ("x.txt", lambda: b"notes"),
+    "x.txt: found a file among the images that is not an image": ("x.txt", lambda: b"notes"),
     "x.tif: found 2 frames, expected one": ("x.tif", frames),
 }
 
 
-@pytest.mark.parametrize("told", BAD_FILES)
-def test_a_file_that_is_no_image_is_one_line(tmp_path: Path, told: str) -> None:
-    name, content = BAD_FILES[told]
+@pytest.mark.parametrize("message", BAD_FILES)
+def test_a_file_that_is_no_image_is_reported_in_one_line(tmp_path: Path, message: str) -> None:
+    name, content = BAD_FILES[message]
     save_classes(tmp_path, GREY)
     (tmp_path / "dog" / name).write_bytes(content())
-    with pytest.raises(InputError) as fault:
+    with pytest.raises(InputError) as error:
         read_images(tmp_path)
-    assert told in str(fault.value)
-    assert "\n" not in str(fault.value)
+    assert message in str(error.value)
+    assert "\n" not in str(error.value)
 
 
 @pytest.mark.parametrize(
-    ("array", "told"),
+    ("array", "message"),
     [
         (np.zeros((2, 6, 5)), r"found shape \(2, 6, 5\) of float64, expected a 2-D array of numbers"),
         (np.zeros((6, 5), dtype="U1"), "of <U1, expected a 2-D array"),
@@ -207,14 +207,16 @@ def test_a_file_that_is_no_image_is_one_line(tmp_path: Path, told: str) -> None:
         (np.zeros((6, 5)), "found float32 where a.png is uint8; expected one type"),
     ],
 )
-def test_an_array_that_is_no_image_is_one_line(tmp_path: Path, array: NDArray[Any], told: str) -> None:
+def test_an_array_that_is_no_image_is_reported_in_one_line(tmp_path: Path, array: NDArray[Any], message: str) -> None:
     paths = [save(tmp_path / "a.png", GREY[0]), save(tmp_path / "b.npy", array)]
-    with pytest.raises(InputError, match=rf"b.npy: {told}" if told.startswith("found") else told):
+    with pytest.raises(InputError, match=rf"b.npy: {message}" if message.startswith("found") else message):
         read_image_files(paths)
 
 
 @pytest.mark.parametrize("limit", [20, 5])  # PIL warns beyond the limit and stops beyond twice the limit
-def test_a_decompression_bomb_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: int) -> None:
+def test_a_decompression_bomb_is_reported_in_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: int
+) -> None:
     path = save(tmp_path / "bomb.png", GREY[0])
     monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", limit)
     with warnings.catch_warnings():
@@ -223,7 +225,7 @@ def test_a_decompression_bomb_is_one_line(tmp_path: Path, monkeypatch: pytest.Mo
             read_image_files([path])
 
 
-def test_folders_without_classes_of_images_are_one_line(tmp_path: Path) -> None:
+def test_folders_without_classes_of_images_are_reported_in_one_line(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="none: no such folder"):
         read_images(tmp_path / "none")
     with pytest.raises(InputError, match=r"found no images; expected .*/CLASS/\*.png"):
@@ -247,7 +249,7 @@ def test_files_to_predict_from_must_be_there(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"a.png: no such file"):
         read_image_files([tmp_path / "a.png"])
     (tmp_path / "a.gif").write_text("GIF89a")
-    with pytest.raises(InputError, match=r"unknown type of image '.gif'; expected one of: .png, .jpg"):
+    with pytest.raises(InputError, match=r"unknown image type '.gif'; expected one of: .png, .jpg"):
         read_image_files([tmp_path / "a.gif"])
 
 

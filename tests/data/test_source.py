@@ -1,4 +1,4 @@
-"""Sources refuse what they cannot mean; splits are disjoint, covering, stratified and reproducible."""
+"""Sources refuse inconsistent data; splits are disjoint, complete, stratified and reproducible."""
 
 from collections.abc import Callable
 from typing import Any
@@ -9,14 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from vitreous.core.errors import InputError
 from vitreous.data import Axis, Source, Split, Target, split
-from vitreous.errors import InputError
 
 Parts = dict[str, NDArray[np.intp]]
 
 
 def classes(*counts: int, parts: Parts | None = None) -> Source:
-    """As many samples of each class as told, shuffled."""
+    """A source with these numbers of samples of each class, shuffled."""
     y = np.random.default_rng(1).permutation(np.repeat(np.arange(len(counts)), counts))
     names = tuple(f"kind {k}" for k in range(len(counts)))
     return Source("kinds", np.zeros((len(y), 1, 4)), y, (Axis(),), ("intensity",), names, parts=parts or {})
@@ -33,8 +33,8 @@ def rows(*numbers: int) -> NDArray[np.intp]:
     return np.array(numbers, dtype=np.intp)
 
 
-def together(found: Split) -> list[int]:
-    return sorted(np.concatenate([found.train, found.validation, found.test]).tolist())
+def all_rows(subsets: Split) -> list[int]:
+    return sorted(np.concatenate([subsets.train, subsets.validation, subsets.test]).tolist())
 
 
 shares = st.floats(0.05, 0.45)
@@ -46,19 +46,19 @@ def test_every_class_of_three_or_more_is_in_every_part(
     counts: list[int], validation: float, test: float, seed: int
 ) -> None:
     source = classes(*counts, 3)
-    found = split(source, validation, test, seed)
-    assert together(found) == list(range(len(source)))
+    subsets = split(source, validation, test, seed)
+    assert all_rows(subsets) == list(range(len(source)))
     assert source.y is not None
     for kind, count in enumerate([*counts, 3]):
-        held = [np.sum(source.y[part] == kind) for part in (found.train, found.validation, found.test)]
-        assert all(held) if count >= 3 else held == [count, 0, 0]
+        numbers = [np.sum(source.y[part] == kind) for part in (subsets.train, subsets.validation, subsets.test)]
+        assert all(numbers) if count >= 3 else numbers == [count, 0, 0]
 
 
 @given(n=st.integers(3, 200), validation=shares, test=shares, seed=seeds)
 def test_quantities_are_split_by_share(n: int, validation: float, test: float, seed: int) -> None:
-    found = split(quantities(n), validation, test, seed)
-    assert together(found) == list(range(n))
-    for part, share in ((found.train, 1 - validation - test), (found.validation, validation), (found.test, test)):
+    subsets = split(quantities(n), validation, test, seed)
+    assert all_rows(subsets) == list(range(n))
+    for part, share in ((subsets.train, 1 - validation - test), (subsets.validation, validation), (subsets.test, test)):
         assert len(part) >= 1
         assert abs(len(part) - share * n) <= 2
         assert np.all(np.diff(part) > 0)
@@ -67,11 +67,11 @@ def test_quantities_are_split_by_share(n: int, validation: float, test: float, s
 @given(seed=seeds)
 def test_stratified_parts_have_the_share_of_the_whole_and_of_every_class(seed: int) -> None:
     source = classes(500, 300, 200, 14, 14, 14, 14, 14)
-    found = split(source, 0.1, 0.2, seed)
-    assert abs(len(found.validation) - 107) <= 1
-    assert abs(len(found.test) - 214) <= 1
+    subsets = split(source, 0.1, 0.2, seed)
+    assert abs(len(subsets.validation) - 107) <= 1
+    assert abs(len(subsets.test) - 214) <= 1
     assert source.y is not None
-    assert np.abs(np.bincount(source.y[found.test])[:3] - [100, 60, 40]).max() <= 1
+    assert np.abs(np.bincount(source.y[subsets.test])[:3] - [100, 60, 40]).max() <= 1
 
 
 @given(seed=seeds)
@@ -83,34 +83,34 @@ def test_equal_seeds_draw_equal_rows_and_others_do_not(seed: int) -> None:
         assert not np.array_equal(one.test, other.test)
 
 
-def test_given_parts_are_honoured_and_the_rest_comes_from_train() -> None:
+def test_predefined_parts_are_used_and_the_rest_is_drawn_from_train() -> None:
     source = quantities(100, {"train": np.arange(60), "test": np.arange(99, 69, -1)})
-    found = split(source, validation=0.25)
-    assert found.test.tolist() == list(range(70, 100))
-    assert len(found.validation) == 15
-    assert sorted([*found.train, *found.validation]) == list(range(60))  # 60 to 69 are in no part
+    subsets = split(source, validation=0.25)
+    assert subsets.test.tolist() == list(range(70, 100))
+    assert len(subsets.validation) == 15
+    assert sorted([*subsets.train, *subsets.validation]) == list(range(60))  # 60 to 69 are in no part
 
 
-def test_without_train_the_rest_comes_from_all_other_rows() -> None:
-    found = split(classes(20, 20, parts={"validation": rows(1, 5, 9)}), test=0.2)
-    assert found.validation.tolist() == [1, 5, 9]
-    assert together(found) == list(range(40))
+def test_without_train_the_rest_is_drawn_from_all_other_rows() -> None:
+    subsets = split(classes(20, 20, parts={"validation": rows(1, 5, 9)}), test=0.2)
+    assert subsets.validation.tolist() == [1, 5, 9]
+    assert all_rows(subsets) == list(range(40))
 
 
-def test_what_is_wholly_given_is_left_alone_whatever_the_shares() -> None:
+def test_a_complete_predefined_split_ignores_the_shares() -> None:
     given_parts = {"train": rows(0, 1), "validation": rows(2), "test": rows(3)}
-    found = split(quantities(4, given_parts), validation=5, test=-1)
-    assert [found.train.tolist(), found.validation.tolist(), found.test.tolist()] == [[0, 1], [2], [3]]
+    subsets = split(quantities(4, given_parts), validation=5, test=-1)
+    assert [subsets.train.tolist(), subsets.validation.tolist(), subsets.test.tolist()] == [[0, 1], [2], [3]]
 
 
 def test_a_share_of_zero_asks_for_no_such_part() -> None:
-    found = split(classes(20, 20), validation=0.1, test=0)
-    assert (len(found.train), len(found.validation), len(found.test)) == (36, 4, 0)
+    subsets = split(classes(20, 20), validation=0.1, test=0)
+    assert (len(subsets.train), len(subsets.validation), len(subsets.test)) == (36, 4, 0)
 
 
 def test_a_source_without_labels_is_split_at_random() -> None:
     source = Source("unknown", np.zeros((10, 1, 4)), None, (Axis(),), ("intensity",))
-    assert together(split(source)) == list(range(10))
+    assert all_rows(split(source)) == list(range(10))
 
 
 BAD_SPLITS: list[tuple[Callable[[], object], str]] = [
@@ -129,12 +129,12 @@ BAD_SPLITS: list[tuple[Callable[[], object], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("make", "told"), BAD_SPLITS, ids=[told for _, told in BAD_SPLITS])
-def test_a_bad_split_is_one_line(make: Callable[[], object], told: str) -> None:
-    with pytest.raises(InputError) as fault:
-        make()
-    assert told in str(fault.value)
-    assert "\n" not in str(fault.value)
+@pytest.mark.parametrize(("create", "message"), BAD_SPLITS, ids=[message for _, message in BAD_SPLITS])
+def test_a_bad_split_is_reported_in_one_line(create: Callable[[], object], message: str) -> None:
+    with pytest.raises(InputError) as error:
+        create()
+    assert message in str(error.value)
+    assert "\n" not in str(error.value)
 
 
 X = np.zeros((3, 1, 4))
@@ -148,16 +148,16 @@ BAD_SOURCES: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("told", BAD_SOURCES)
-def test_a_bad_source_is_one_line(told: str) -> None:
+@pytest.mark.parametrize("message", BAD_SOURCES)
+def test_a_bad_source_is_reported_in_one_line(message: str) -> None:
     good = {"name": "s", "x": X, "y": np.arange(3.0)[:, None], "axes": (Axis(),), "channels": ("intensity",)}
     good["targets"] = (Target("assay", "mg"),)
     assert Source(**good).input == (1, 4)  # type: ignore[arg-type]
-    with pytest.raises(InputError) as fault:
-        Source(**good | BAD_SOURCES[told])  # type: ignore[arg-type]
-    assert told in str(fault.value)
+    with pytest.raises(InputError) as error:
+        Source(**good | BAD_SOURCES[message])  # type: ignore[arg-type]
+    assert message in str(error.value)
 
 
-def test_labels_name_the_unit_where_there_is_one() -> None:
+def test_labels_contain_the_unit() -> None:
     assert (Axis("wavelength", "nm").label, Axis().label) == ("wavelength (nm)", "index")
     assert (Target("assay", "mg").label, Target("pH").label) == ("assay (mg)", "pH")

@@ -1,4 +1,4 @@
-"""Spectra files: every format gives the same source, large ones are mapped, bad ones are one line each."""
+"""Spectra files: every format gives the same source, large files are mapped, errors have one line."""
 
 import pickle
 import sys
@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from vitreous.core.errors import InputError
 from vitreous.data import Axis, Source, Target, data_folder, read_columns, read_spectra, split
-from vitreous.errors import InputError
 
 RNG = np.random.default_rng(0)
 N, POINTS = 12, 9
@@ -27,9 +27,9 @@ PART = np.array(["train"] * 8 + ["validation"] * 2 + ["test"] * 2)
 
 
 def frame(x: NDArray[Any] = X, axis: NDArray[Any] = AXIS, **columns: Any) -> pd.DataFrame:
-    known = {"assay": ASSAY, "kind": KIND, "split": PART} | columns
+    columns_by_name = {"assay": ASSAY, "kind": KIND, "split": PART} | columns
     spectra = pd.DataFrame(x, columns=[f"{value:g}" for value in axis])
-    return pd.concat([pd.DataFrame({"sample": np.arange(len(x)), **known}), spectra], axis=1)
+    return pd.concat([pd.DataFrame({"sample": np.arange(len(x)), **columns_by_name}), spectra], axis=1)
 
 
 def save_csv(path: Path) -> None:
@@ -46,11 +46,11 @@ def save_npy(path: Path) -> None:
 
 
 def arrays() -> dict[str, NDArray[Any]]:
-    known = {"axis": AXIS}
+    columns_by_name = {"axis": AXIS}
     for part in ("train", "validation", "test"):
         chosen = np.flatnonzero(part == PART)
-        known |= {f"{part}_x": X[chosen], f"{part}_assay": ASSAY[chosen], f"{part}_kind": KIND[chosen]}
-    return known
+        columns_by_name |= {f"{part}_x": X[chosen], f"{part}_assay": ASSAY[chosen], f"{part}_kind": KIND[chosen]}
+    return columns_by_name
 
 
 def save_npz(path: Path) -> None:
@@ -115,9 +115,9 @@ def test_without_targets_there_is_nothing_but_the_spectra(saved: Path) -> None:
 
 
 def test_columns_are_read_beside_the_spectra(saved: Path) -> None:
-    found = read_columns(saved, ["assay:mg", "kind"])
-    np.testing.assert_allclose(found["assay (mg)"], ASSAY)
-    assert found["kind"].tolist() == KIND.tolist()
+    values = read_columns(saved, ["assay:mg", "kind"])
+    np.testing.assert_allclose(values["assay (mg)"], ASSAY)
+    assert values["kind"].tolist() == KIND.tolist()
     with pytest.raises(InputError, match="no target 'width'"):
         read_columns(saved, ["width"])
 
@@ -128,10 +128,10 @@ def test_columns_may_have_gaps(tmp_path: Path) -> None:
     frame(assay=np.where(gap, np.nan, ASSAY), kind=np.where(gap, "", KIND), lot=lot).to_csv(
         tmp_path / "x.csv", index=False
     )
-    found = read_columns(tmp_path / "x.csv", ["assay", "kind", "lot:class"])
-    np.testing.assert_array_equal(found["assay"], np.where(gap, np.nan, ASSAY))
-    assert found["kind"].tolist() == np.where(gap, "", KIND).tolist()
-    assert found["lot"].tolist() == np.where(gap, "", "7").tolist()
+    values = read_columns(tmp_path / "x.csv", ["assay", "kind", "lot:class"])
+    np.testing.assert_array_equal(values["assay"], np.where(gap, np.nan, ASSAY))
+    assert values["kind"].tolist() == np.where(gap, "", KIND).tolist()
+    assert values["lot"].tolist() == np.where(gap, "", "7").tolist()
 
 
 def test_a_missing_target_is_named_beside_those_there_are(saved: Path) -> None:
@@ -151,16 +151,16 @@ def test_an_empty_file_is_refused(saved: Path) -> None:
 
 
 @pytest.mark.parametrize("suffix", [suffix for suffix in SAVE if suffix != ".csv"])
-def test_a_damaged_file_is_one_line(suffix: str, tmp_path: Path) -> None:
+def test_a_damaged_file_is_reported_in_one_line(suffix: str, tmp_path: Path) -> None:
     path = tmp_path / f"x{suffix}"
     SAVE[suffix](path)
     whole = path.read_bytes()
     for content in (b"not what its name says", whole[: len(whole) // 2], pickle.dumps([1, 2])):
         path.write_bytes(content)
-        with pytest.raises(InputError) as fault:
+        with pytest.raises(InputError) as error:
             read_spectra(path)
-        assert str(fault.value).startswith(f"{path}: ")
-        assert "\n" not in str(fault.value)
+        assert str(error.value).startswith(f"{path}: ")
+        assert "\n" not in str(error.value)
 
 
 def test_an_npy_file_is_mapped(tmp_path: Path) -> None:
@@ -309,16 +309,16 @@ BAD_TABLES: dict[str, tuple[str | pd.DataFrame, str]] = {
 }
 
 
-@pytest.mark.parametrize("told", BAD_TABLES)
-def test_a_bad_table_is_one_line(tmp_path: Path, told: str) -> None:
-    content, target = BAD_TABLES[told]
+@pytest.mark.parametrize("message", BAD_TABLES)
+def test_a_bad_table_is_reported_in_one_line(tmp_path: Path, message: str) -> None:
+    content, target = BAD_TABLES[message]
     path = tmp_path / "x.csv"
     path.write_text(content if isinstance(content, str) else content.to_csv(index=False))
-    with pytest.raises(InputError) as fault:
+    with pytest.raises(InputError) as error:
         read_spectra(path, target or ())
-    assert told in str(fault.value)
-    assert "x.csv: " in str(fault.value)
-    assert "\n" not in str(fault.value)
+    assert message in str(error.value)
+    assert "x.csv: " in str(error.value)
+    assert "\n" not in str(error.value)
 
 
 BAD_ARCHIVES: dict[str, dict[str, Any]] = {
@@ -342,21 +342,21 @@ BAD_ARCHIVES: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("suffix", [".npz", ".h5"])
-@pytest.mark.parametrize("told", BAD_ARCHIVES)
-def test_a_bad_archive_is_one_line(tmp_path: Path, told: str, suffix: str) -> None:
+@pytest.mark.parametrize("message", BAD_ARCHIVES)
+def test_a_bad_archive_is_reported_in_one_line(tmp_path: Path, message: str, suffix: str) -> None:
     path = tmp_path / f"x{suffix}"
     if suffix == ".npz":
-        np.savez(path, **BAD_ARCHIVES[told])
+        np.savez(path, **BAD_ARCHIVES[message])
     else:
         with h5py.File(path, "w", track_order=True) as file:
-            for name, values in BAD_ARCHIVES[told].items():
+            for name, values in BAD_ARCHIVES[message].items():
                 kind = h5py.vlen_dtype(np.float64) if values.dtype == object else values.dtype
                 file.create_dataset(name, data=values, dtype=kind)
-    with pytest.raises(InputError) as fault:
+    with pytest.raises(InputError) as error:
         read_spectra(path)
-    assert told in str(fault.value)
-    assert f"x{suffix}: " in str(fault.value)
-    assert "\n" not in str(fault.value)
+    assert message in str(error.value)
+    assert f"x{suffix}: " in str(error.value)
+    assert "\n" not in str(error.value)
 
 
 def test_an_axis_of_another_length_is_refused_when_named(tmp_path: Path) -> None:
@@ -383,7 +383,7 @@ def test_npy_targets_stand_in_a_csv_of_as_many_rows(tmp_path: Path) -> None:
         read_spectra(path)
 
 
-def test_what_is_no_file_or_of_no_known_type_is_refused(tmp_path: Path) -> None:
+def test_missing_files_and_unknown_types_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"none.csv: no such file"):
         read_spectra(tmp_path / "none.csv")
     with pytest.raises(InputError, match="found a folder, expected a file"):
@@ -422,8 +422,8 @@ def test_real_tablets() -> None:
     source = real("tablets", "assay:mg")
     assert source.axes == (Axis("wavelength", "nm", 600, 2),)
     assert source.targets == (Target("assay", "mg"),)
-    found = split(source)
-    assert (len(found.train), len(found.validation), len(found.test)) == (360, 40, 212)
+    values = split(source)
+    assert (len(values.train), len(values.validation), len(values.test)) == (360, 40, 212)
 
 
 def test_real_mayonnaise() -> None:

@@ -8,8 +8,8 @@ import pytest
 from tests.recipes import narrow
 from tests.spectra import spectra_file
 from vitreous.cli import main
+from vitreous.recipes import load_recipe
 from vitreous.train import train
-from vitreous.train.recipes.digits import digits
 
 
 @pytest.fixture(scope="session")
@@ -27,10 +27,9 @@ def pictures(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with runs `vit` and `cnn` of the recipe digits."""
     folder = tmp_path_factory.mktemp("pictures")
     for model in ("vit", "cnn"):
-        made = digits(model)
-        words = ("vitreous", "train", "digits", "--model", model)
-        settings = replace(made.train, steps=60, evaluate_every=30)
-        train(replace(narrow(made), train=settings, command=words), folder / model, bar=False)
+        job = load_recipe("digits").create(model)
+        settings = replace(job.settings, steps=60, evaluate_every=30)
+        train(replace(narrow(job), settings=settings), folder / model, bar=False)
     return folder
 
 

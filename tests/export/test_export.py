@@ -13,9 +13,9 @@ import torch
 import vitreous as vt
 from tests.users import fails
 from vitreous.cli import main
-from vitreous.errors import InputError
-from vitreous.export.graph import program
-from vitreous.export.one_file import load_file
+from vitreous.core.errors import InputError
+from vitreous.export import export_program
+from vitreous.run.one_file import load_file
 from vitreous.train import load
 
 
@@ -57,13 +57,13 @@ def test_a_damaged_file_of_weights_is_told_in_one_line(regression: Path, tmp_pat
     path.write_bytes(whole.replace(b'\\"dim\\"', b'\\"dam\\"'))
     with pytest.raises(InputError, match=r"model\.safetensors: .*dam"):
         load_file(path)
-    with pytest.raises(InputError, match="holds weights alone"):
+    with pytest.raises(InputError, match="holds only weights"):
         load_file(regression / "run" / "model.safetensors")
 
 
 def test_a_program_for_torch_can_be_had_in_python(regression: Path, tmp_path: Path) -> None:
     run = load(regression / "run")
-    torch.export.save(program(run), tmp_path / "model.pt2")
+    torch.export.save(export_program(run), tmp_path / "model.pt2")
     x = torch.randn(4, 1, 24)
     _, values, _ = torch.export.load(tmp_path / "model.pt2").module()(x)
     np.testing.assert_allclose(values.detach(), run(x.numpy()).values, rtol=1e-6)

@@ -16,8 +16,10 @@ from vitreous.data import Axis, digits
 from vitreous.data.scale import Scaling
 from vitreous.export.int8 import to_int8
 from vitreous.export.onnx_file import to_onnx
-from vitreous.export.session import load_onnx, open_onnx
 from vitreous.nn import ViTConfig, build
+from vitreous.recipes import jobs
+from vitreous.run.onnx import load_onnx, open_onnx
+from vitreous.run.provenance import Provenance
 from vitreous.train import Predictor, load
 
 PRODUCTS = {"vit": "MatMulInteger", "cnn": "QuantizeLinear"}
@@ -92,8 +94,8 @@ def test_a_run_whose_data_are_gone_needs_others(
         assert "name labelled data with --data" in fails(capsys, *words)
     finally:
         moved.rename(data)
-    monkeypatch.setattr("vitreous.commands.read_experiment", lambda _: {})
-    assert "does not say what it was trained on" in fails(capsys, *words)
+    monkeypatch.setattr(jobs, "read_provenance", lambda _: Provenance())
+    assert "does not say which data it was trained on" in fails(capsys, *words)
     assert not list(tmp_path.iterdir())
 
 

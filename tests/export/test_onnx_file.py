@@ -9,20 +9,18 @@ import pytest
 import torch
 
 from tests.insight.predictors import CLASSES, KINDS, QUANTITIES, predictor, sample
-from tests.recipes import choices, narrow, two_steps
+from tests.recipes import SUPERVISED, choices, narrow, two_steps
+from vitreous.core.errors import InputError
 from vitreous.data.scale import Scaling
 from vitreous.data.source import Axis
-from vitreous.errors import InputError
-from vitreous.export import onnx_file
-from vitreous.export.make import make
 from vitreous.export.onnx_file import to_onnx
-from vitreous.export.parity import examples
-from vitreous.export.session import OnnxPredictor, open_onnx
+from vitreous.export.parity import check_parity, example_samples
 from vitreous.nn import CNNConfig, ViTConfig, build
 from vitreous.nn.models import Config
-from vitreous.train import RECIPES, Predictor, load, train
-from vitreous.train.answers import read_answers
-from vitreous.train.task import Regression, Task
+from vitreous.run.answers import read_answers
+from vitreous.run.onnx import OnnxPredictor, open_onnx
+from vitreous.run.task import Regression, Task
+from vitreous.train import Predictor, load, train
 
 SMALL: dict[str, Any] = {"dim": 12, "depth": 1, "heads": 2}
 FURTHER: dict[str, tuple[Config, Task, Scaling]] = {
@@ -85,10 +83,11 @@ def agrees(run: Predictor, exported: OnnxPredictor, x: np.ndarray[Any, Any]) -> 
 
 
 @pytest.mark.parametrize(
-    ("name", "choice"), [(name, choice) for name in RECIPES for choice in choices(name)[: 2 if name == "digits" else 1]]
+    ("name", "choice"),
+    [(name, choice) for name in SUPERVISED for choice in choices(name)[: 2 if name == "digits" else 1]],
 )
-def test_every_recipe(name: str, choice: dict[str, str], tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    train(narrow(two_steps(name, choice, monkeypatch)), tmp_path / "run", bar=False)
+def test_every_recipe(name: str, choice: dict[str, str], tmp_path: Any) -> None:
+    train(narrow(two_steps(name, choice)), tmp_path / "run", bar=False)
     run, kept = load(tmp_path / "run"), read_answers(tmp_path / "run")
     assert kept is not None
     agrees(run, open_onnx(to_onnx(run)), kept.samples[:5])
@@ -150,15 +149,12 @@ def test_the_file_names_its_parts_and_nothing_of_the_machine() -> None:
     assert b"site-packages" not in content("picture")
 
 
-def test_a_model_that_answers_otherwise_is_not_exported(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_model_that_answers_otherwise_is_not_exported() -> None:
     run = predictor("spectrum")
-    monkeypatch.setattr("vitreous.export.make._WRITERS", {"onnx": lambda _: b""})
-    monkeypatch.setattr("vitreous.export.make._READERS", {"onnx": lambda _: predictor("spectrum", seed=1)})
     with pytest.raises(InputError, match="differs from the run by"):
-        make(run, "onnx", examples(run, None))
+        check_parity(run, predictor("spectrum", seed=1), example_samples(run, None))
 
 
-def test_weights_that_one_file_cannot_hold_are_told_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(onnx_file, "_MOST", 1000)
+def test_weights_that_one_file_cannot_hold_are_told_in_one_line() -> None:
     with pytest.raises(InputError, match="one ONNX file holds 2; use --format torch"):
-        to_onnx(predictor("spectrum"))
+        to_onnx(predictor("spectrum"), max_bytes=1000)

@@ -13,9 +13,9 @@ from PIL import Image
 import vitreous as vt
 from tests.users import fails
 from vitreous.cli import main
+from vitreous.core.errors import InputError
 from vitreous.data import digits
-from vitreous.errors import InputError
-from vitreous.export.session import ABOUT, load_onnx, open_onnx
+from vitreous.run.onnx import ABOUT, load_onnx, open_onnx
 
 WITHOUT_TORCH = """
 import sys
@@ -129,7 +129,7 @@ def test_files_that_do_not_fit_are_told_in_one_line(
     gap.write_text(",".join(str(500 + 2 * i) for i in range(24)) + "\n" + ",".join(["1"] * 23) + ",NaN\n")
     assert "but the model needs 500 to 546" in fails(capsys, "predict", str(model), str(short))
     assert "found nan in row 0, column 546" in fails(capsys, "predict", str(model), str(gap))
-    assert "anode: is for powder patterns" in fails(capsys, "predict", str(model), str(short), "--anode", "Cu")
+    assert "anode: only for powder patterns" in fails(capsys, "predict", str(model), str(short), "--anode", "Cu")
     assert "no such file" in fails(capsys, "predict", str(tmp_path / "none.onnx"), str(short))
     for content in (b"", b"no model", model.read_bytes()[:2000]):
         bad.write_bytes(content)
@@ -146,14 +146,14 @@ def test_the_model_of_another_maker_is_told_in_one_line(model: Path) -> None:
     about = json.loads(note.value)
     for text, message in (
         (json.dumps(about | {"format": 99}), "was written in format 99, this version reads 1"),
-        (json.dumps({"format": 1}), "what it says of itself is damaged"),
-        ("[]", "what it says of itself is damaged"),
-        ("{", "what it says of itself is damaged"),
+        (json.dumps({"format": 1}), "its description is damaged"),
+        ("[]", "its description is damaged"),
+        ("{", "its description is damaged"),
     ):
         note.value = text
         with pytest.raises(InputError, match=message):
             open_onnx(found.SerializeToString())
     note.key = "other"
     assert note.key != ABOUT
-    with pytest.raises(InputError, match="none that vitreous has exported"):
+    with pytest.raises(InputError, match="vitreous did not export"):
         open_onnx(found.SerializeToString())

@@ -10,8 +10,8 @@ from vitreous.data.scale import Scaling
 from vitreous.data.source import Axis, Target
 from vitreous.nn import CNNConfig, ViTConfig, build
 from vitreous.nn.models import Config
-from vitreous.train.predictor import Predictor
-from vitreous.train.task import Classification, Mixture, Regression, Task
+from vitreous.run.predictor import Predictor
+from vitreous.run.task import Classification, Mixture, Regression, Task
 
 CLASSES = Classification(("cat", "dog", "eel"))
 QUANTITIES = Regression((Target("assay", "mg"), Target("water", "%")), (5.0, 1.0), (2.0, 0.5))

@@ -11,20 +11,20 @@ from matplotlib.figure import Figure
 
 import vitreous as vt
 from tests.insight.predictors import KINDS, VITS, predictor, sample
-from vitreous.errors import InputError
+from vitreous.core.errors import InputError
 from vitreous.insight.attention import (
-    Measure,
+    HeadMeasure,
+    attention_distance,
+    attention_entropy,
     attention_maps,
-    distance,
-    entropy,
     head_measures,
     heads_figure,
     maps_figure,
     rollout,
     rollout_map,
 )
-from vitreous.insight.overlay import draw_rows
-from vitreous.insight.units import boxes, in_cells, model_input, spread
+from vitreous.insight.heatmap import draw_rows
+from vitreous.insight.regions import model_input, patch_boxes, spread_to_grid, values_per_cell
 from vitreous.nn.record import Reduced
 
 
@@ -52,7 +52,7 @@ def test_distance_by_hand() -> None:
     weights = torch.zeros(1, 2, 3, 3)
     weights[0, 0] = torch.eye(3)  # looks at itself
     weights[0, 1] = torch.tensor([[0.0, 1.0, 0.0], [0.5, 0.0, 0.5], [0.0, 0.0, 1.0]])  # 5; (5 + 3) / 2; 0
-    torch.testing.assert_close(distance(weights, coords), torch.tensor([[0.0, 3.0]]))
+    torch.testing.assert_close(attention_distance(weights, coords), torch.tensor([[0.0, 3.0]]))
 
 
 def test_distance_leaves_out_prefix_and_absent_tokens() -> None:
@@ -60,18 +60,18 @@ def test_distance_leaves_out_prefix_and_absent_tokens() -> None:
     weights = torch.full((1, 1, 4, 4), 0.25)
     weights[..., 3] = 0  # the absent token, which nobody looks at
     mask = torch.tensor([[True, True, False]])
-    torch.testing.assert_close(distance(weights, coords, prefix=1, mask=mask), torch.tensor([[1.0]]))
+    torch.testing.assert_close(attention_distance(weights, coords, prefix=1, mask=mask), torch.tensor([[1.0]]))
 
 
 def test_distance_is_exact_for_places_far_from_the_origin() -> None:
     days = 2_460_000.5 + torch.tensor([[0.0], [0.1]], dtype=torch.float64)  # Julian dates
     weights = torch.tensor([[[[0.0, 1.0], [1.0, 0.0]]]])
-    torch.testing.assert_close(distance(weights, days), torch.tensor([[0.1]]))
+    torch.testing.assert_close(attention_distance(weights, days), torch.tensor([[0.1]]))
 
 
 def test_entropy_is_zero_for_one_token_and_log_n_for_all() -> None:
     weights = torch.stack([torch.eye(4), torch.full((4, 4), 0.25)]).unsqueeze(0)
-    torch.testing.assert_close(entropy(weights), torch.tensor([[0.0, math.log(4)]]))
+    torch.testing.assert_close(attention_entropy(weights), torch.tensor([[0.0, math.log(4)]]))
 
 
 @pytest.mark.parametrize("kind", VITS)
@@ -94,14 +94,14 @@ def test_recorded_weights_sum_to_one_and_reproduce_the_fast_output(kind: str) ->
 
 @pytest.mark.parametrize("score", vt.nn.SCORES)
 def test_weights_are_reduced_in_parts_as_they_are_at_once(score: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("vitreous.nn.attention._AT_ONCE", 150)
+    monkeypatch.setattr(vt.nn.Attention, "weights_at_once", 150)
     attention = vt.nn.Attention(8, 2, score, keys=6)
     x, bias = torch.randn(5, 6, 8), torch.randn(5, 2, 6, 6)
     mask = torch.rand(5, 1, 1, 6) > 0.3
     whole: dict[str, torch.Tensor] = {}
-    attention(x, mask=mask, bias=bias, seen=whole)
+    attention(x, mask=mask, bias=bias, sink=whole)
     parts = Reduced(lambda weights: weights.amax(1))
-    attention(x, mask=mask, bias=bias, seen=parts)
+    attention(x, mask=mask, bias=bias, sink=parts)
     torch.testing.assert_close(parts["weights"], whole["weights"].amax(1))
 
 
@@ -129,18 +129,18 @@ def test_the_map_of_a_class_token_is_its_row() -> None:
 
 def test_values_of_patches_go_to_their_samples_and_back() -> None:
     config, _ = KINDS["spectrum"]
-    units, values = boxes(config), np.arange(10.0)
+    units, values = patch_boxes(config), np.arange(10.0)
     assert units is not None
-    spread_out = spread(values, units, (47,))
+    spread_out = spread_to_grid(values, units, (47,))
     np.testing.assert_array_equal(spread_out, np.repeat(values, 5)[:47])
-    np.testing.assert_array_equal(in_cells(spread_out, config), values * ([5] * 9 + [2]))
-    np.testing.assert_array_equal(in_cells(values, config), values)
+    np.testing.assert_array_equal(values_per_cell(spread_out, config), values * ([5] * 9 + [2]))
+    np.testing.assert_array_equal(values_per_cell(values, config), values)
 
 
 def test_patches_that_overlap_share_their_values_among_the_cells_between_them() -> None:
     config, _ = KINDS["overlapping"]  # 9 patches of 8 samples, every 4
     values = np.arange(9.0)
-    np.testing.assert_allclose(in_cells(values, config), [0, *(np.arange(8) + 0.5), 8])
+    np.testing.assert_allclose(values_per_cell(values, config), [0, *(np.arange(8) + 0.5), 8])
 
 
 def test_distances_are_in_samples_and_in_the_unit_of_the_axis() -> None:
@@ -168,11 +168,10 @@ def test_peaks_have_distances_in_the_unit_of_the_axis() -> None:
     assert 10 < grid.uniform < 150
 
 
-def test_measures_do_not_depend_on_the_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_measures_do_not_depend_on_the_batch() -> None:
     found, x = predictor("peaks"), np.stack([sample("peaks", seed) for seed in range(5)])
     whole = head_measures(found, x)
-    monkeypatch.setattr("vitreous.insight.attention._AT_ONCE", 1)
-    for one, other in zip(whole, head_measures(found, x), strict=True):
+    for one, other in zip(whole, head_measures(found, x, max_weights=1), strict=True):
         np.testing.assert_allclose(one.values, other.values, rtol=1e-5)
 
 
@@ -196,7 +195,7 @@ def test_distances_between_places_are_found_once_for_all_layers(monkeypatch: pyt
     ],
 )
 def test_a_trend_is_told_plainly(values: np.ndarray, words: str) -> None:
-    assert words in Measure("distance", values, 1.0).trend
+    assert words in HeadMeasure("distance", values, 1.0).trend
 
 
 @pytest.mark.parametrize("kind", VITS)

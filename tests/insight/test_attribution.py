@@ -8,32 +8,35 @@ import torch
 from torch import nn
 
 from tests.insight.predictors import KINDS, VITS, predictor, sample
+from vitreous.core.errors import InputError
 from vitreous.data.scale import Scaling
 from vitreous.data.source import Axis, Target
-from vitreous.errors import InputError
 from vitreous.insight.attribution import (
-    CHANCE,
     METHODS,
-    Question,
-    Trial,
-    _curves,
-    all_maps,
+    ExplainedSample,
     attention_gradient,
+    compute_maps,
+    integrated_gradients,
+    missing_methods,
+)
+from vitreous.insight.faithfulness import (
+    RANDOM_ORDER,
+    Faithfulness,
+    deletion_curves,
     deletion_test,
     faithfulness,
-    integrated_gradients,
-    left_out,
-    trials_figure,
+    faithfulness_figure,
     verdict,
 )
 from vitreous.nn import CNNConfig, ViTConfig, build
-from vitreous.train.predictor import Predictor
-from vitreous.train.task import Classification, Regression
+from vitreous.nn.execution import Network
+from vitreous.run.predictor import Predictor
+from vitreous.run.task import Classification, Regression
 
 
 @pytest.mark.parametrize("kind", ["spectrum", "overlapping", "colours", "cnn spectrum", "cnn picture"])
 def test_integrated_gradients_add_up_to_the_difference_from_the_baseline(kind: str) -> None:
-    question = Question(predictor(kind), sample(kind))
+    question = ExplainedSample(predictor(kind), sample(kind))
     with torch.no_grad():
         difference = question.value(question.model(question.x)) - question.value(question.model(question.baseline))
     found = integrated_gradients(question, steps=256)
@@ -44,13 +47,13 @@ def test_integrated_gradients_add_up_to_the_difference_from_the_baseline(kind: s
 def test_a_model_that_sums_is_explained_by_what_it_sums() -> None:
     found = linear()
     x = np.random.default_rng(0).normal(size=(1, 40)).astype(np.float32)
-    values = integrated_gradients(Question(found, x))
+    values = integrated_gradients(ExplainedSample(found, x))
     x = x[0] - np.sort(x[0])[19]  # the median that is a sample
     expected = np.where((np.arange(40) >= 10) & (np.arange(40) < 20), x, 0)
     np.testing.assert_allclose(values, expected, atol=1e-5)
 
 
-class Window(nn.Module):
+class Window(Network):
     """Sums ten of forty samples."""
 
     config = CNNConfig(input=(1, 40), out=1)
@@ -69,14 +72,14 @@ def linear() -> Predictor:
 
 def test_the_test_finds_the_map_that_tells_the_truth() -> None:
     rng = np.random.default_rng(0)
-    question = Question(linear(), (rng.normal(size=40) + np.linspace(0, 3, 40)).astype(np.float32))
+    question = ExplainedSample(linear(), (rng.normal(size=40) + np.linspace(0, 3, 40)).astype(np.float32))
     truth = integrated_gradients(question)
     maps = {"truth": truth, "lie": np.where(truth == 0, 1.0, 0.0), "noise": rng.normal(size=40)}
     trials = {trial.name: trial for trial in deletion_test(question, maps)}
-    assert trials["truth"].score > max(trials[name].score for name in ("lie", "noise", CHANCE))
-    assert trials["truth"].better
-    assert not trials["lie"].better
-    assert trials[CHANCE].score == pytest.approx(0)
+    assert trials["truth"].score > max(trials[name].score for name in ("lie", "noise", RANDOM_ORDER))
+    assert trials["truth"].significant
+    assert not trials["lie"].significant
+    assert trials[RANDOM_ORDER].score == pytest.approx(0)
     assert verdict(list(trials.values())).startswith("truth tells most of the truth")
     liars = [trial for trial in trials.values() if trial.name != "truth"]
     assert verdict(liars).startswith("no map is better than chance")
@@ -86,7 +89,7 @@ def test_the_test_finds_the_map_that_tells_the_truth() -> None:
 def test_maps_of_noise_are_rarely_said_to_tell_the_truth(maps: int) -> None:
     rng, told = np.random.default_rng(0), 0
     for seed in range(150):
-        question = Question(linear(), rng.normal(size=40))
+        question = ExplainedSample(linear(), rng.normal(size=40))
         noise = {str(i): rng.normal(size=40) for i in range(maps)}
         told += "tells most of the truth" in verdict(deletion_test(question, noise, seed))
     assert told / 150 < 0.1  # once in 20 times; 17 % of the time, one of four maps is better than 19 random orders
@@ -96,30 +99,30 @@ def test_maps_of_noise_are_rarely_said_to_tell_the_truth(maps: int) -> None:
 @pytest.mark.parametrize("maps", [1, 4])
 def test_over_several_samples_too(maps: int, samples: int) -> None:
     beaten = np.random.default_rng(0).uniform(size=(3000, maps, samples)).mean(-1).max(-1)
-    better = [Trial("", *np.zeros((3, 2)), share, samples, maps).better for share in beaten.tolist()]
+    better = [Faithfulness("", *np.zeros((3, 2)), share, samples, maps).significant for share in beaten.tolist()]
     assert np.mean(better) < 0.06
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_reverse_of_an_order_is_known_without_trying_it(kind: str) -> None:
-    question = Question(predictor(kind), sample(kind))
+    question = ExplainedSample(predictor(kind), sample(kind))
     order = np.random.default_rng(0).permutation(np.flatnonzero(question.present))
-    there, back = (Trial("", np.linspace(0, 1, 10), *_curves(question, each)) for each in (order, order[::-1]))
-    np.testing.assert_allclose(there.backwards.deletion, back.deletion, rtol=1e-5)
-    np.testing.assert_allclose(there.backwards.insertion, back.insertion, rtol=1e-5)
+    there, back = (deletion_curves(question, each) for each in (order, order[::-1]))
+    np.testing.assert_allclose(there.reversed.deletion, back.deletion, rtol=1e-5)
+    np.testing.assert_allclose(there.reversed.insertion, back.insertion, rtol=1e-5)
 
 
 def test_the_best_map_is_one_that_beats_chance() -> None:
     shares = np.linspace(0, 1, 10)
-    loud = Trial("loud", shares, 1 - shares, np.full(10, 0.9), beaten=0.6, samples=8, rivals=2)
-    sure = Trial("sure", shares, 1 - shares, np.full(10, 0.8), beaten=0.9, samples=8, rivals=2)
+    loud = Faithfulness("loud", shares, 1 - shares, np.full(10, 0.9), beaten=0.6, samples=8, maps=2)
+    sure = Faithfulness("sure", shares, 1 - shares, np.full(10, 0.8), beaten=0.9, samples=8, maps=2)
     assert loud.score > sure.score
     assert verdict([loud, sure]).startswith("sure tells most of the truth")
 
 
 @pytest.mark.parametrize("kind", ["spectrum", "overlapping", "picture", "volume", "cnn picture"])
 def test_a_share_of_the_units_is_that_share_of_the_input(kind: str) -> None:
-    question = Question(predictor(kind), sample(kind))
+    question = ExplainedSample(predictor(kind), sample(kind))
     units, seen = len(question.present), list[torch.Tensor]()
     question.model.register_forward_pre_hook(lambda _, given: seen.append(given[0]))
     question.outputs(np.arange(units)[None] >= np.arange(units + 1)[:, None])
@@ -130,14 +133,14 @@ def test_a_share_of_the_units_is_that_share_of_the_input(kind: str) -> None:
 def test_an_answer_that_does_not_depend_on_the_input_has_nothing_to_explain() -> None:
     found = linear()
     torch.nn.init.zeros_(found.model.scale)
-    question = Question(found, np.arange(40.0))
+    question = ExplainedSample(found, np.arange(40.0))
     assert verdict(deletion_test(question, {"any": np.ones(40)})).startswith("there is nothing to explain")
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_deletion_begins_and_insertion_ends_with_the_answer(kind: str) -> None:
-    question = Question(predictor(kind), sample(kind))
-    for trial in deletion_test(question, all_maps(question)):
+    question = ExplainedSample(predictor(kind), sample(kind))
+    for trial in deletion_test(question, compute_maps(question)):
         whole = question.agreement(question.out).item()
         np.testing.assert_allclose([trial.deletion[0], trial.insertion[-1]], whole, rtol=1e-4)
         np.testing.assert_allclose(trial.deletion[-1], trial.insertion[0], rtol=1e-4)
@@ -145,8 +148,8 @@ def test_deletion_begins_and_insertion_ends_with_the_answer(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_model_gets_the_maps_that_it_allows(kind: str) -> None:
-    question = Question(predictor(kind), sample(kind))
-    maps = all_maps(question)
+    question = ExplainedSample(predictor(kind), sample(kind))
+    maps = compute_maps(question)
     assert list(maps) == (list(METHODS) if kind in VITS else ["integrated gradients"])
     for values in maps.values():
         assert np.isfinite(values).all()
@@ -157,15 +160,15 @@ def test_every_model_gets_the_maps_that_it_allows(kind: str) -> None:
 
 def test_without_captum_there_are_the_other_maps(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "captum.attr", None)
-    maps = all_maps(Question(predictor("picture"), sample("picture")))
+    maps = compute_maps(ExplainedSample(predictor("picture"), sample("picture")))
     assert list(maps) == [name for name in METHODS if name != "integrated gradients"]
-    assert left_out().startswith("integrated gradients are left out: this needs captum")
+    assert missing_methods().startswith("integrated gradients are left out: this needs captum")
 
 
 def test_what_is_not_there_gets_nothing() -> None:
-    question = Question(predictor("peaks"), sample("peaks"))
+    question = ExplainedSample(predictor("peaks"), sample("peaks"))
     assert 3 <= question.present.sum() <= 8
-    for name, values in all_maps(question).items():
+    for name, values in compute_maps(question).items():
         assert np.abs(values[~question.present]).max() < 1e-6, name
 
 
@@ -174,7 +177,7 @@ def test_a_masked_token_changes_nothing_whatever_it_holds() -> None:
     kept = np.array([[True, True, False, True, True, True]])
     changed = x.copy()
     changed[:, 2] = 100
-    one, other = (Question(found, each, "cat").outputs(kept) for each in (x, changed))
+    one, other = (ExplainedSample(found, each, "cat").outputs(kept) for each in (x, changed))
     torch.testing.assert_close(one, other)
     assert not found.model.tokenizer._forward_hooks
 
@@ -184,7 +187,7 @@ def test_a_unit_taken_away_is_the_median_of_its_channel() -> None:
     kept = np.array([[False, True, True, True]])
     by_hand = x.copy()
     by_hand[:, :4, :4] = torch.from_numpy(x).flatten(1).median(-1).values[:, None, None]
-    torch.testing.assert_close(Question(found, x, "dog").outputs(kept), found.outputs(by_hand[None]))
+    torch.testing.assert_close(ExplainedSample(found, x, "dog").outputs(kept), found.outputs(by_hand[None]))
 
 
 @torch.no_grad()
@@ -193,10 +196,10 @@ def test_attention_times_gradient_of_one_layer_by_hand() -> None:
     for parameter in model.parameters():
         parameter.add_(0.2 * torch.randn_like(parameter))
     found = Predictor(model, Classification(("a", "b")), Scaling(), (Axis(),), ("x",))
-    question = Question(found, torch.randn(1, 20).numpy(), "b")
+    question = ExplainedSample(found, torch.randn(1, 20).numpy(), "b")
     block, z = model.blocks[0], model._embed(model.tokenizer(question.x))
     seen = dict[str, torch.Tensor]()
-    block.attention(block.attention_norm(z), seen=seen)
+    block.attention(block.attention_norm(z), sink=seen)
     value = block.attention._split(block.attention_norm(z), None)[2]
 
     def logit(weights: torch.Tensor) -> torch.Tensor:
@@ -217,18 +220,18 @@ def test_attention_times_gradient_of_one_layer_by_hand() -> None:
 def test_several_samples_make_one_verdict() -> None:
     found = predictor("picture")
     trials = faithfulness(found, np.stack([sample("picture", seed) for seed in range(3)]))
-    assert [trial.name for trial in trials] == [*METHODS, CHANCE]
+    assert [trial.name for trial in trials] == [*METHODS, RANDOM_ORDER]
     assert all(trial.samples == 3 for trial in trials)
-    trials_figure(trials).draw_without_rendering()
+    faithfulness_figure(trials).draw_without_rendering()
 
 
 def test_mistakes_are_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(InputError, match=r"the run knows no 'cow'; it knows cat, dog, eel$"):
-        Question(predictor("picture"), sample("picture"), "cow")
+    with pytest.raises(InputError, match=r"target: found 'cow', expected one of cat, dog, eel$"):
+        ExplainedSample(predictor("picture"), sample("picture"), "cow")
     with pytest.raises(InputError, match=r"found samples of shape \(1, 12, 9\), expected \(1, 12, 8\)"):
-        Question(predictor("picture"), np.zeros((1, 12, 9)))
+        ExplainedSample(predictor("picture"), np.zeros((1, 12, 9)))
     with pytest.raises(InputError, match="attention: a CNN has none"):
-        attention_gradient(Question(predictor("cnn picture"), sample("cnn picture")))
+        attention_gradient(ExplainedSample(predictor("cnn picture"), sample("cnn picture")))
     monkeypatch.setitem(sys.modules, "captum.attr", None)
     with pytest.raises(InputError, match=r"needs captum, which is not installed: pip install 'vitreous\[insight\]'"):
-        integrated_gradients(Question(predictor("picture"), sample("picture")))
+        integrated_gradients(ExplainedSample(predictor("picture"), sample("picture")))

@@ -11,9 +11,9 @@ from tests.insight.predictors import KINDS, VITS, predictor, sample
 from tests.spectra import spectra_file
 from tests.users import fails
 from vitreous.cli import main
-from vitreous.errors import InputError
-from vitreous.insight.attribution import Question
-from vitreous.insight.explain import explain, explain_heads
+from vitreous.core.errors import InputError
+from vitreous.insight.attribution import ExplainedSample
+from vitreous.insight.explanation import explain, explain_heads
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -43,13 +43,13 @@ def test_a_class_that_was_not_predicted_is_told_beside_the_one_that_was() -> Non
     found, x = predictor("picture"), sample("picture")
     (best,) = found(x[None]).labels
     (other, *_) = (name for name in found.task.classes if name != best)
-    assert Question(found, x).answer.startswith(f"{best}, probability ")
-    assert "predicted" not in Question(found, x).answer
-    assert re.fullmatch(rf"{other}, probability \S+ \(predicted: {best}\)", Question(found, x, other).answer)
+    assert ExplainedSample(found, x).answer.startswith(f"{best}, probability ")
+    assert "predicted" not in ExplainedSample(found, x).answer
+    assert re.fullmatch(rf"{other}, probability \S+ \(predicted: {best}\)", ExplainedSample(found, x, other).answer)
 
 
 def test_the_model_is_asked_once_for_its_answer() -> None:
-    question, asked = Question(predictor("picture"), sample("picture")), list[object]()
+    question, asked = ExplainedSample(predictor("picture"), sample("picture")), list[object]()
     question.model.register_forward_hook(lambda *given: asked.append(given))
     assert question.answer
     assert not asked
@@ -98,11 +98,11 @@ def test_mistakes_are_one_line(runs: Path, capsys: pytest.CaptureFixture[str], t
         "layer 9 does not exist; the model has layers 0 to": (vit, data, "--layer", "9"),
         "is a CNN, which has no attention": (cnn, data, "--heads"),
         "row: found 60, but": (vit, data, "--row", "60"),
-        "the run knows no 'width'; it knows height": (vit, data, "--target", "width"),
+        "target: found 'width', expected one of height": (vit, data, "--target", "width"),
         "found samples of shape (1, 5), expected (1, 20)": (vit, str(short)),
         "found samples of shape (1, 8, 8)": (vit, "digits"),
         "short.cvs: no such file or folder": (vit, str(tmp_path / "short.cvs")),
-        "anode: is for powder patterns": (vit, data, "--anode", "Cu"),
+        "anode: only for powder patterns": (vit, data, "--anode", "Cu"),
         "is no run folder": (str(tmp_path), data),
     }.items():
         capsys.readouterr()

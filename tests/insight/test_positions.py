@@ -8,8 +8,8 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import vitreous as vt
+from vitreous.core.errors import InputError
 from vitreous.data.source import Axis
-from vitreous.errors import InputError
 from vitreous.insight.positions import (
     bias_figure,
     displacement_map,

@@ -17,23 +17,22 @@ import torch
 import vitreous as vt
 from tests.users import fails
 from vitreous.cli import main
-from vitreous.commands import experiment
+from vitreous.core.errors import InputError
 from vitreous.data import Axis, Source
 from vitreous.data.tables import read_csv
-from vitreous.errors import InputError
-from vitreous.insight.attribution import deletion_test
-from vitreous.insight.behaviour import error_figure
-from vitreous.insight.report import SECTIONS, Run, looks, read_run, write_report
-from vitreous.insight.report import answers as answer_sections
+from vitreous.insight.evaluation import error_figure
+from vitreous.insight.faithfulness import deletion_test
+from vitreous.insight.html_page import Section, Table, render_page
+from vitreous.insight.report import SECTIONS, Run, explanations, predictions, read_run, write_report
 from vitreous.nn import CNNConfig
-from vitreous.page import Section, Table, page
-from vitreous.sim.source import powder_source
-from vitreous.train import Experiment, TrainConfig, train
-from vitreous.train.recipes import powder
+from vitreous.powder import recipes as powder
+from vitreous.powder.sim.source import powder_source
+from vitreous.recipes.jobs import create_job
+from vitreous.train import SupervisedJob, TrainConfig, train
 
-ALWAYS = ["The data", "How the training went", "The worst answers", "What an answer rests on",
-          "Which map tells the truth?", "The test samples as the model sees them", "All scores", "Configuration",
-          "Make it again"]  # fmt: skip
+ALWAYS = ["The data", "Training curves", "Worst predictions", "Explanations of single predictions",
+          "Faithfulness of the maps", "Features of the test samples", "All scores", "Configuration",
+          "How to reproduce it"]  # fmt: skip
 _VOID = ("meta", "link", "img", "br")
 
 
@@ -89,10 +88,10 @@ def test_a_report_of_classes_is_whole_and_needs_nothing_else(digits_report: Path
     text = digits_report.read_text()
     found = Page(text)
     check(found, text)
-    assert set(found.headings) >= {*ALWAYS, "Right and wrong", "Does it know when it is right?"}
-    assert set(found.headings) >= {"How far the heads look", "What it knows of places"}
+    assert set(found.headings) >= {*ALWAYS, "Confusion matrix", "Calibration of probabilities"}
+    assert set(found.headings) >= {"Attention distance and entropy", "Position embeddings and biases"}
     assert len(found.images) >= 11
-    assert "What is missing" not in found.headings
+    assert "Missing information" not in found.headings
 
 
 def test_a_report_says_how_to_make_the_run_again(digits_report: Path, digits_run: Path) -> None:
@@ -107,7 +106,7 @@ def test_a_report_of_quantities_has_a_parity_plot_each_and_coverage(spectra_repo
     text = spectra_report.read_text()
     found = Page(text)
     check(found, text)
-    assert set(found.headings) >= {*ALWAYS, "Predicted against true", "Do the intervals hold?"}
+    assert set(found.headings) >= {*ALWAYS, "Predicted against true", "Coverage of intervals"}
     told = [image["alt"] or "" for image in found.images]
     assert sum("predicted against true" in words for words in told) == 2
     assert any(words.startswith("assay (mg)") for words in told)
@@ -118,7 +117,7 @@ def test_a_report_of_quantities_has_a_parity_plot_each_and_coverage(spectra_repo
 def test_errors_against_any_column_of_the_data(
     spectra_run: Path, spectra: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("vitreous.insight.report.SECTIONS", [answer_sections.against])
+    monkeypatch.setattr("vitreous.insight.report.SECTIONS", [predictions.errors_by_column])
     options = ["--data", str(spectra), "--target", "assay:mg", "water", "--against", "temperature", "operator"]
     found, text = report(spectra_run, tmp_path / "report.html", *options)
     check(found, text)
@@ -129,7 +128,7 @@ def test_errors_against_any_column_of_the_data(
 def test_named_data_give_the_answers_that_the_run_keeps(
     spectra_run: Path, spectra_report: Path, spectra: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("vitreous.insight.report.SECTIONS", [answer_sections.parity])
+    monkeypatch.setattr("vitreous.insight.report.SECTIONS", [predictions.parity])
     bare = tmp_path / "bare"
     shutil.copytree(spectra_run, bare)
     (bare / "test.npz").unlink()
@@ -160,21 +159,20 @@ def test_a_bare_run_gets_a_report_that_says_what_is_missing(digits_run: Path, tm
     found, text = report(bare, tmp_path / "report.html")
     check(found, text)
     assert found.headings == [
-        "The data", "What it knows of places", "Configuration", "What is missing", "Make it again",
+        "The data", "Position embeddings and biases", "Configuration", "Missing information", "How to reproduce it",
     ]  # fmt: skip
     for word in ("experiment.json", "metrics.jsonl", "--data"):
         assert word in text
 
 
-def test_a_section_that_cannot_be_made_does_not_cost_the_report(
-    digits_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def fails(run: object) -> Section:
-        raise InputError("this needs captum, which is not installed")
+def needs_captum(run: object) -> Section:
+    raise InputError("this needs captum, which is not installed")
 
-    monkeypatch.setattr("vitreous.insight.report.SECTIONS", [SECTIONS[0], fails])
-    found, text = report(digits_run, tmp_path / "report.html")
-    assert found.headings == ["The data", "What is missing", "Make it again"]
+
+def test_a_section_that_cannot_be_made_does_not_cost_the_report(digits_run: Path, tmp_path: Path) -> None:
+    text = write_report(digits_run, tmp_path / "report.html", sections=[SECTIONS[0], needs_captum]).read_text()
+    found = Page(text)
+    assert found.headings == ["The data", "Missing information", "How to reproduce it"]
     assert "this needs captum, which is not installed." in text
 
 
@@ -182,13 +180,13 @@ def test_a_cnn_is_explained_without_attention(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     x, y = rng.normal(size=(90, 3, 8, 8)).astype(np.float32), np.arange(90) % 2
     source = Source("<b>noise</b>", x, y, (Axis("y"), Axis("x")), ("r", "g", "b"), ("<script>alert(1)</script>", "b&w"))
-    train(Experiment(source, CNNConfig((3, 8, 8), widths=(4,)), TrainConfig(steps=2)), tmp_path / "run", bar=False)
+    train(SupervisedJob(source, CNNConfig((3, 8, 8), widths=(4,)), TrainConfig(steps=2)), tmp_path / "run", bar=False)
     found, text = report(tmp_path / "run", tmp_path / "report.html")
     check(found, text)  # whatever the classes are called
     assert "it has no attention" in text
-    assert "How far the heads look" not in found.headings
+    assert "Attention distance and entropy" not in found.headings
     assert "&lt;b&gt;noise&lt;/b&gt;" in text
-    assert "put together in Python" in text
+    assert "started from Python" in text
 
 
 def test_too_few_samples_for_intervals_or_a_map_leave_those_out(tmp_path: Path) -> None:
@@ -196,10 +194,10 @@ def test_too_few_samples_for_intervals_or_a_map_leave_those_out(tmp_path: Path) 
     x = rng.normal(size=(30, 1, 12)).astype(np.float32)
     source = Source("few", x, x[:, 0, :1], (Axis(),), ("i",), (), (vt.data.Target("a"),))
     model = vt.ViTConfig(input=(1, 12), patch=(4,), dim=8, depth=1, heads=1, bias="relative")
-    train(Experiment(source, model, TrainConfig(steps=2, batch=8)), tmp_path / "run", bar=False)
+    train(SupervisedJob(source, model, TrainConfig(steps=2, batch=8)), tmp_path / "run", bar=False)
     found, text = report(tmp_path / "run", tmp_path / "report.html")
     check(found, text)
-    assert "The test samples as the model sees them" not in found.headings
+    assert "Features of the test samples" not in found.headings
     assert "Predicted against true" in found.headings
     assert any("Relative bias" in (image["alt"] or "") for image in found.images)
 
@@ -207,7 +205,7 @@ def test_too_few_samples_for_intervals_or_a_map_leave_those_out(tmp_path: Path) 
 def test_mistakes_are_counted_and_named(digits_run: Path) -> None:
     run = read_run(digits_run)
     assert run.answers is not None
-    section = answer_sections.confusion(run)
+    section = predictions.confusion(run)
     assert section is not None
     predicted = run.answers.out.argmax(1)
     wrong = int((predicted != run.answers.y).sum())
@@ -219,7 +217,7 @@ def test_mistakes_are_counted_and_named(digits_run: Path) -> None:
 
 def test_a_page_escapes_what_it_is_given() -> None:
     table = Table(("<h>",), [("<c>",)], "<t>")
-    text = page("<1>", "`a<b`", [("<n>", "<v>")], [Section("<s>", "x < `y`\n\nz", (), [table], "<pre>")])
+    text = render_page("<1>", "`a<b`", [("<n>", "<v>")], [Section("<s>", "x < `y`\n\nz", (), [table], "<pre>")])
     found = Page(text)
     check(found, text)
     assert "<code>a&lt;b</code>" in text
@@ -233,8 +231,8 @@ def test_mistakes_are_one_line(
         return fails(capsys, "report", str(run), "--out", str(tmp_path / "report.html"), *args)
 
     assert "is no run folder" in says(run=tmp_path)
-    assert "against: is of data that are named" in says("--against", "temperature")
-    assert "target: is of data that are named" in says("--target", "assay")
+    assert "against: needs data" in says("--against", "temperature")
+    assert "target: needs data, named with --data" in says("--target", "assay")
     assert "part: is of data that are named" in says("--part", "validation")
     assert "knows its own" in says("--data", "digits", "--target", "foo", run=digits_run)
     assert "against: is a column of a file of spectra" in says("--data", "digits", "--against", "a", run=digits_run)
@@ -250,22 +248,15 @@ def test_mistakes_are_one_line(
     assert not (tmp_path / "report.html").exists()
 
 
-def test_the_report_lies_in_the_run_if_no_place_is_named(
-    digits_run: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("vitreous.insight.report.SECTIONS", [])
-    main(["report", str(digits_run)])
-    assert str(digits_run / "report.html") in capsys.readouterr().out
+def test_the_report_lies_in_the_run_if_no_place_is_named(digits_run: Path) -> None:
+    assert write_report(digits_run, sections=[]) == digits_run / "report.html"
     (digits_run / "report.html").unlink()
 
 
-def test_a_report_of_other_data_is_about_them(
-    digits_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("vitreous.insight.report.SECTIONS", [])
+def test_a_report_of_other_data_is_about_them(digits_run: Path, tmp_path: Path) -> None:
     run = read_run(digits_run)
-    write_report(replace(run, data="other digits", part="all"), tmp_path / "report.html")
-    assert "looked at on other digits." in (tmp_path / "report.html").read_text()
+    write_report(replace(run, data="other digits", part="all"), tmp_path / "report.html", sections=[])
+    assert "evaluates it on other digits." in (tmp_path / "report.html").read_text()
 
 
 @pytest.mark.parametrize(
@@ -276,13 +267,13 @@ def test_named_data_are_called_what_they_are(
     spectra_run: Path, spectra: Path, tmp_path: Path, part: str, noun: str, about: str,
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
-    told = [section for section in SECTIONS if section.__module__ != looks.__name__]
+    told = [section for section in SECTIONS if section.__module__ != explanations.__name__]
     monkeypatch.setattr("vitreous.insight.report.SECTIONS", told)
     named = [str(spectra), "--target", "assay:mg", "water", "--part", part]
     text = report(spectra_run, tmp_path / "report.html", "--data", *named)[1]
     assert "test sample" not in text
     assert f"<caption>{noun}</caption>" in text
-    assert f"Coverage found on {about}" in text
+    assert f"Measured coverage on {about} against nominal" in text
     capsys.readouterr()
     main(["eval", str(spectra_run), *named])
     scores = dict(line.split() for line in capsys.readouterr().out.splitlines())
@@ -302,10 +293,10 @@ def test_a_report_says_how_to_make_itself_again(
 def test_a_column_with_gaps_is_drawn_for_the_samples_that_have_it(
     spectra_run: Path, spectra: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("vitreous.insight.report.SECTIONS", [answer_sections.against])
+    monkeypatch.setattr("vitreous.insight.report.SECTIONS", [predictions.errors_by_column])
     drawn = dict[str, np.ndarray]()
     monkeypatch.setattr(
-        "vitreous.insight.behaviour.error_figure",
+        "vitreous.insight.evaluation.error_figure",
         lambda error, column, label, ylabel: (
             drawn.update({label: column}) or error_figure(error, column, label, ylabel)
         ),
@@ -321,7 +312,7 @@ def test_a_column_with_gaps_is_drawn_for_the_samples_that_have_it(
     check(found, text)
     assert {label: len(column) for label, column in drawn.items()} == {"temperature (K)": 155, "operator": 155}
     assert set(drawn["operator"]) == {"Ada", "Bob"}
-    assert "operator is not known of 5 of 160. nothing is not known of 160 of 160." in text
+    assert "operator is missing for 5 of 160. nothing is missing for 160 of 160." in text
 
 
 def test_all_columns_are_read_at_once(
@@ -363,10 +354,10 @@ def test_a_powder_run_is_offered_patterns_of_its_own_system(tmp_path: Path, monk
 def test_a_part_that_the_run_does_not_have_is_one_line(
     spectra: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    made = experiment(str(spectra), ["assay"], None, {"steps": 1})
-    train(replace(made, test=0.0), tmp_path / "run", bar=False)
+    job = create_job(str(spectra), ["assay"], changes={"steps": 1})
+    train(replace(job, test=0.0), tmp_path / "run", bar=False)
     said = fails(capsys, "eval", str(tmp_path / "run"), str(spectra), "--target", "assay")
-    assert "was made without a test part" in said
+    assert "has no test part" in said
     out = ["--out", str(tmp_path / "report.html")]
     assert said == fails(capsys, "report", str(tmp_path / "run"), "--data", str(spectra), "--target", "assay", *out)
 
@@ -390,16 +381,13 @@ def test_a_handful_of_spectra_makes_a_run_and_a_report(spectra: Path, tmp_path: 
     main(["train", str(few), "--target", "assay", "--steps", "2", "--out", str(tmp_path / "run"), "--device", "cpu"])
     found, text = report(tmp_path / "run", tmp_path / "report.html")
     check(found, text)
-    assert "What is missing" not in found.headings
+    assert "Missing information" not in found.headings
     assert "<td>1</td>" in text  # sample to test on
 
 
-def test_what_is_missing_is_said_once(digits_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fails(run: object) -> Section:
-        raise InputError("this needs captum, which is not installed")
-
-    monkeypatch.setattr("vitreous.insight.report.SECTIONS", [fails, fails])
-    assert report(digits_run, tmp_path / "report.html")[1].count("this needs captum") == 1
+def test_what_is_missing_is_said_once(digits_run: Path, tmp_path: Path) -> None:
+    path = write_report(digits_run, tmp_path / "report.html", sections=[needs_captum, needs_captum])
+    assert path.read_text().count("this needs captum") == 1
 
 
 def test_a_typical_answer_is_neither_good_nor_bad(digits_run: Path) -> None:
@@ -418,35 +406,34 @@ def test_the_worst_answers_are_not_all_called_mistakes(digits_run: Path) -> None
     out = np.eye(10)[run.answers.y] * 9.0  # all right,
     order = run.answers.shown
     out[order[:2]] = np.roll(out[order[:2]], 1, axis=1)  # but for two
-    section = answer_sections.worst(replace(run, answers=replace(run.answers, out=out)))
+    section = predictions.worst(replace(run, answers=replace(run.answers, out=out)))
     assert section is not None
     assert "mistake" not in section.title + section.text
     assert "2 of these 8 are wrong" in section.text
 
 
 @pytest.fixture
-def two_explained(spectra_run: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+def two_explained(spectra_run: Path) -> Run:
     """A run of which one sample of either kind is explained, the worst by its second quantity."""
-    monkeypatch.setattr("vitreous.insight.report.run._EACH", 1)
     run = read_run(spectra_run)
     assert run.answers is not None
     out = run.answers.out.copy()
     out[run.answers.shown[0], 1] += 9
-    return replace(run, answers=replace(run.answers, out=out))
+    return replace(run, answers=replace(run.answers, out=out), explained=1)
 
 
 def test_the_worst_answer_is_explained_by_what_makes_it_so(two_explained: Run) -> None:
-    assert two_explained.tried[0].question.target == 1
-    section = looks.explanations(two_explained)
+    assert two_explained.explanations[0].sample.target == 1
+    section = explanations.single_predictions(two_explained)
     assert section is not None
-    assert [caption.partition(" =")[0] for caption, _ in section.figures[1:2]] == ["The worst answer: water"]
+    assert [caption.partition(" =")[0] for caption, _ in section.figures[1:2]] == ["The worst prediction: water"]
 
 
 def test_a_map_that_could_not_be_made_is_named(two_explained: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("vitreous.insight.report.run.all_maps", lambda question: {"rollout": np.ones(30)})
-    section = looks.explanations(two_explained)
+    monkeypatch.setattr("vitreous.insight.report.run.compute_maps", lambda question: {"rollout": np.ones(30)})
+    section = explanations.single_predictions(two_explained)
     assert section is not None
-    assert "no attention, attention × gradient, integrated gradients." in section.text
+    assert "missing for: attention, attention × gradient, integrated gradients." in section.text
 
 
 def test_an_answer_is_explained_once_for_all_sections(two_explained: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -455,8 +442,8 @@ def test_an_answer_is_explained_once_for_all_sections(two_explained: Run, monkey
         "vitreous.insight.report.run.deletion_test",
         lambda question, maps, seed: times.append(question.x.sum().item()) or deletion_test(question, maps, seed),
     )
-    looks.explanations(two_explained)
-    section = looks.faithfulness(two_explained)
+    explanations.single_predictions(two_explained)
+    section = explanations.faithfulness(two_explained)
     assert section is not None
     assert "Over 2 samples" in section.text
     assert len(times) == len(set(times)) == 2
@@ -466,22 +453,22 @@ def test_the_heads_are_measured_on_usual_samples(digits_run: Path, monkeypatch: 
     run = read_run(digits_run)
     assert run.answers is not None
     measured = list[np.ndarray]()
-    monkeypatch.setattr(looks, "head_measures", lambda predictor, samples: measured.append(samples) or [])
-    monkeypatch.setattr(looks, "heads_figure", lambda measures: None)
-    section = looks.heads(run)
+    monkeypatch.setattr(explanations, "head_measures", lambda predictor, samples: measured.append(samples) or [])
+    monkeypatch.setattr(explanations, "heads_figure", lambda measures: None)
+    section = explanations.heads(run)
     assert section is not None
     assert "Means over 8 of the test samples" in section.text
     np.testing.assert_array_equal(measured[0], run.answers.samples[8:])
 
 
-def test_photographs_and_many_heads_do_not_make_it_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("vitreous.insight.report.run._EACH", 1)
+def test_photographs_and_many_heads_do_not_make_it_large(tmp_path: Path) -> None:
     x = np.random.default_rng(0).integers(
         0, 256, size=(40, 3, 224, 224), dtype=np.uint8
     )  # nothing is larger than noise
     source = Source("noise", x, np.arange(40) % 2, (Axis("y"), Axis("x")), ("r", "g", "b"), ("a", "b"))
     model = vt.ViTConfig(input=(3, 224, 224), patch=(56,), dim=12, depth=12, heads=12)
-    train(Experiment(source, model, TrainConfig(steps=1, batch=4), test=0.5), tmp_path / "run", bar=False)
-    found, text = report(tmp_path / "run", tmp_path / "report.html")
+    train(SupervisedJob(source, model, TrainConfig(steps=1, batch=4), test=0.5), tmp_path / "run", bar=False)
+    text = write_report(replace(read_run(tmp_path / "run"), explained=1)).read_text()
+    found = Page(text)
     check(found, text)
     assert any("4 of 12 layers" in (image["alt"] or "") for image in found.images)

@@ -6,14 +6,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.insight.test_fit import FIT
+from tests.powder.figures.test_fit import FIT
+from vitreous.core.errors import InputError
 from vitreous.data import Axis, Target
-from vitreous.errors import InputError
-from vitreous.insight import behaviour, training_figure
-from vitreous.insight.fit import fit_figure
-from vitreous.insight.sweep import effects_figure
-from vitreous.train.predictor import Prediction
-from vitreous.train.run import METRICS
+from vitreous.insight import evaluation, training_figure
+from vitreous.insight.training import effects_figure
+from vitreous.powder.figures.fit import fit_figure
+from vitreous.run.folder import METRICS
+from vitreous.run.predictor import Prediction
 
 NAME = "under $5$ or $x_{$"
 ANSWER = Prediction(targets=(Target("assay", "mg", log=True),), values=np.array([[0.001], [1.0], [100.0]]))
@@ -23,11 +23,11 @@ def test_a_name_with_dollars_is_drawn_as_it_is() -> None:
     classes, counts, column = [NAME, "dear", "dearer"], np.eye(3, dtype=int), np.array([NAME, "dear"])
     numbers, x = np.array([0.1, 30.0, 1e4]), np.random.default_rng(0).normal(size=(3, 4))
     for drawing in (
-        behaviour.confusion_figure(counts, classes),
-        behaviour.samples_figure(np.ones((1, 1, 8)), [NAME], (Axis(NAME),)),
-        behaviour.parity_figure(numbers, numbers, NAME, log=True),
-        behaviour.error_figure(np.array([0.1, 0.2]), column, NAME, NAME),
-        behaviour.embedding_figure(x, np.arange(3), NAME, "PCA", classes),
+        evaluation.confusion_figure(counts, classes),
+        evaluation.samples_figure(np.ones((1, 1, 8)), [NAME], (Axis(NAME),)),
+        evaluation.parity_figure(numbers, numbers, NAME, log=True),
+        evaluation.error_figure(np.array([0.1, 0.2]), column, NAME, NAME),
+        evaluation.embedding_figure(x, np.arange(3), NAME, "PCA", classes),
         fit_figure(FIT, NAME),
     ):
         drawing.draw_without_rendering()

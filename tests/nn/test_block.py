@@ -75,6 +75,6 @@ def test_stochastic_depth_skips_whole_samples_and_keeps_the_mean() -> None:
 def test_a_block_keeps_what_it_is_asked_to() -> None:
     block, x = make("pre"), torch.randn(2, 5, DIM)
     seen: dict[str, Tensor] = {}
-    out = block(x, seen=seen)
+    out = block(x, sink=seen)
     torch.testing.assert_close(out, block(x))
     torch.testing.assert_close(seen["out"], x + seen["attention"] + seen["mlp"])

@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from sklearn.datasets import load_digits
 
-from vitreous.errors import InputError
+from vitreous.core.errors import InputError
 from vitreous.nn import CNN, CNNConfig
 from vitreous.nn.cnn import NonLocalBlock, ResidualBlock
 

@@ -1,12 +1,14 @@
 """A config is checked when it is made, and says in one line what is wrong."""
 
 import json
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
 
 import vitreous as vt
-from vitreous.errors import InputError
+from vitreous.core.errors import InputError
+from vitreous.nn import ATTENTIONS, TOKENIZERS, LshAttention, PatchTokens, SetTokens, WindowAttention
 
 LINE = {"input": (1, 100), "patch": (10,)}
 SET = {"input": (3, 20), "tokens": "set", "axes": 2}
@@ -44,12 +46,12 @@ SET = {"input": (3, 20), "tokens": "set", "axes": 2}
         ({**LINE, "stem": (8, 8)}, "stem: 2 halvings need patch .* to be multiples of 4"),
         ({**LINE, "dropout": 1.0}, "dropout: found 1.0, expected a probability"),
         ({**LINE, "cls": False}, "pool: 'cls' needs the class token"),
-        ({**LINE, "axes": 2}, "axes: only sets"),
+        ({**LINE, "axes": 2}, "axes: found 2, but tokens = 'patch' does not have this setting"),
         ({**LINE, "spacing": 0.0}, "spacing: found .* expected steps other than 0"),
         ({**LINE, "origin": (0.0, 1.0)}, "origin: found .* expected one number for each axis"),
-        ({**SET, "patch": 2}, "patch: .* sets are not cut into patches"),
+        ({**SET, "patch": 2}, "patch: found 2, but tokens = 'set' does not have this setting"),
         ({**SET, "axes": 0}, "axes: position 'learned' needs the number of coordinates"),
-        ({**SET, "bias": "relative"}, "give a set's biases to forward as pairwise="),
+        ({**SET, "bias": "relative"}, "pass the biases of a set to forward as pairwise="),
         ({**SET, "pool": "flatten"}, "fixed order"),
         ({**SET, "score": "location"}, "fixed order"),
         ({**SET, "input": (3, 20, 20)}, "a set expects"),
@@ -78,3 +80,37 @@ def test_a_config_survives_json() -> None:
 def test_an_unknown_field_is_refused() -> None:
     with pytest.raises(InputError, match="unknown choice 'width'; expected one of: input, patch"):
         vt.ViTConfig.from_dict({"width": 3})
+
+
+PARTS = [
+    ({"tokens": "patch", **LINE}, {"input": (1, 100), "tokenizer": PatchTokens(patch=10)}),
+    (SET, {"input": (3, 20), "tokenizer": SetTokens(axes=2)}),
+    (
+        {**LINE, "attention": "window", "window": 3},
+        {"input": (1, 100), "tokenizer": PatchTokens(patch=10), "mixer": WindowAttention(window=3)},
+    ),
+    ({**LINE, "attention": "lsh", "hashes": 2}, {**LINE, "mixer": LshAttention(hashes=2)}),
+]
+
+
+@pytest.mark.parametrize(("flat", "nested"), PARTS)
+def test_the_flat_form_equals_the_parts(flat: dict[str, object], nested: dict[str, object]) -> None:
+    assert vt.ViTConfig(**flat) == vt.ViTConfig(**nested)  # type: ignore[arg-type]
+
+
+def test_replace_takes_settings_of_a_part() -> None:
+    config = vt.ViTConfig(input=(1, 100), patch=(10,), attention="window", window=3)
+    changed = replace(config, patch=(5,), stride=(), window=(2,))  # type: ignore[call-arg]
+    assert changed == vt.ViTConfig(input=(1, 100), patch=(5,), attention="window", window=2)
+    assert config.replace(patch=(5,), stride=(), window=(2,)) == changed
+
+
+def test_a_part_serves_inputs_of_different_rank() -> None:
+    tokenizer = PatchTokens(patch=4)
+    assert [vt.ViTConfig(input=shape, tokenizer=tokenizer).patch for shape in ((1, 8), (1, 8, 8))] == [(4,), (4, 4)]
+    assert tokenizer.patch == (4,)
+
+
+@pytest.mark.parametrize("part", [*TOKENIZERS.values(), *ATTENTIONS.values()])
+def test_every_setting_of_a_part_has_a_flat_name(part: type) -> None:
+    assert {field.name for field in fields(part)} <= set(vt.ViTConfig(**LINE).to_dict())

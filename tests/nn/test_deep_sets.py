@@ -7,10 +7,10 @@ import torch
 from torch import Tensor
 
 import vitreous as vt
-from vitreous.errors import InputError
+from vitreous.core.errors import InputError
 from vitreous.insight.attention import attention_maps, rollout_map
 from vitreous.nn.pretraining import BUILD, PretrainConfig
-from vitreous.zoo.cost import cost
+from vitreous.zoo.cost import model_cost
 
 DEEP: dict[str, Any] = {
     "input": (5, 9), "tokens": "packed", "axes": 2, "attention": "none", "pool": "mean", "cls": False,
@@ -56,7 +56,7 @@ def test_order_absence_and_emptiness(pool: str) -> None:
 def test_there_are_no_weights_for_what_is_not_there() -> None:
     full, none = (vt.ViTConfig(**{**DEEP, "attention": kind}) for kind in ("full", "none"))
     attention = 3 * (4 * 24**2 + 4 * 24 + 2 * 24)  # three blocks: query, key, value, projection, and their norm
-    assert cost(full).parameters - cost(none).parameters == attention
+    assert model_cost(full).parameters - model_cost(none).parameters == attention
     assert not [name for name in make().state_dict() if "attention" in name]
 
 
@@ -105,7 +105,7 @@ def test_denoising_and_contrast_do_without() -> None:
         ({"score": "cosine"}, "score: found 'cosine', but"),
         ({"qk_norm": True}, "qk_norm: found True, but"),
         ({"attention_dropout": 0.1}, "attention_dropout: found 0.1, but"),
-        ({"window": (2,)}, r"window: found \(2,\), but attention = 'none' has none"),
+        ({"window": (2,)}, r"window: found \(2,\), but attention = 'none' does not have this setting"),
         ({"thresholds": True}, "thresholds: tokens are merged and dropped under full attention only"),
     ],
 )

@@ -6,11 +6,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from vitreous.errors import InputError
+from vitreous.core.errors import InputError
 from vitreous.nn import ViT, ViTConfig
+from vitreous.nn.masking import draw
 from vitreous.nn.pretraining import BUILD, Contrast, Denoising, Masked, PretrainConfig
 from vitreous.nn.tokens import PatchTokenizer
-from vitreous.nn.visible import draw
 
 SMALL: dict[str, Any] = {"dim": 16, "depth": 2, "heads": 2}
 GRIDS = {
@@ -78,12 +78,12 @@ def test_elements_that_are_hidden_change_nothing_before_the_decoder(name: str) -
     torch.manual_seed(0)
     encoder = ViT(LISTS[name]).eval()
     x, mask, coords = batch(LISTS[name])
-    there = encoder.tokenizer.contents(x, mask).there
+    there = encoder.tokenizer.contents(x, mask).mask
     visible = draw(3, torch.arange(9), there, 0.6)
     other = torch.where(visible.hidden.unsqueeze(1), x + 0.37, x)
     before, after = (encoder.encode(each, mask, coords, visible) for each in (x, other))
-    assert visible.there is not None
-    known = torch.cat([torch.ones(3, 1, dtype=torch.bool), visible.there], dim=1)
+    assert visible.mask is not None
+    known = torch.cat([torch.ones(3, 1, dtype=torch.bool), visible.mask], dim=1)
     assert torch.equal(before[known], after[known])
 
 
@@ -122,7 +122,7 @@ def test_where_patches_overlap_no_visible_sample_counts(name: str) -> None:
     assert isinstance(tokenizer, PatchTokenizer)
     told = model.reconstruct(torch.randn(20, *GRIDS[name].input))
     assert told.visible is not None
-    counted = tokenizer.assembled(told.counted.float()) > 0
+    counted = tokenizer.assemble(told.counted.float()) > 0
     assert not (counted & tokenizer.covered(~told.visible.hidden)).any()
     assert counted.flatten(1).any(1).all()
 
@@ -132,7 +132,7 @@ def test_all_tokens_visible_is_the_plain_encoder(config: ViTConfig) -> None:
     encoder = ViT(config).eval()
     x, mask, coords = batch(config)
     count = encoder.tokenizer.contents(x, mask).values.shape[1]
-    there = encoder.tokenizer.contents(x, mask).there
+    there = encoder.tokenizer.contents(x, mask).mask
     visible = draw(3, torch.arange(count), there, 0.0)
     plain, order = encoder.encode(x, mask, coords), visible.with_prefix(config.prefix)
     found = encoder.encode(x, mask, coords, visible)
@@ -156,7 +156,7 @@ def test_patches_assemble_to_the_grid_they_were_cut_from(name: str) -> None:
     tokenizer = ViT(GRIDS[name]).tokenizer
     assert isinstance(tokenizer, PatchTokenizer)
     x, _, _ = batch(GRIDS[name])
-    assert torch.allclose(tokenizer.assembled(tokenizer.contents(x).values), x, atol=1e-6)
+    assert torch.allclose(tokenizer.assemble(tokenizer.contents(x).values), x, atol=1e-6)
 
 
 @pytest.mark.parametrize("ratio", [0.25, 0.5, 0.75])

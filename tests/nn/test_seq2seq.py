@@ -8,13 +8,13 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 import vitreous as vt
-from vitreous.errors import InputError
+from vitreous.core.errors import InputError
 from vitreous.nn import SCORES
-from vitreous.nn.decode import beam, greedy
-from vitreous.nn.models import TextConfig, TextModel, build
-from vitreous.nn.recurrent import RecurrentConfig
-from vitreous.nn.seq2seq import END, PAD, START, DecoderBlock, Seq2Seq, Transformer, TransformerConfig
-from vitreous.train.optim import optimisers
+from vitreous.text.decode import beam, greedy
+from vitreous.text.models import TextConfig, TextModel, build_text_model
+from vitreous.text.recurrent import RecurrentConfig
+from vitreous.text.transformer import END, PAD, START, DecoderBlock, Seq2Seq, Transformer, TransformerConfig
+from vitreous.train.optimiser import create_optimisers
 
 WORDS = 20
 KINDS: dict[str, TextConfig] = {
@@ -30,7 +30,7 @@ KINDS: dict[str, TextConfig] = {
 
 @pytest.fixture(params=KINDS)
 def model(request: pytest.FixtureRequest) -> TextModel:
-    made = build(KINDS[request.param]).eval()
+    made = build_text_model(KINDS[request.param]).eval()
     with torch.no_grad():
         made.table.mul_(4)  # sure of itself, so that sequences differ
     return made
@@ -115,7 +115,7 @@ def test_a_beam_finds_what_the_likeliest_first_token_hides() -> None:
         """After START 5 is likelier than 6, but then all is uncertain, while after 6 the end is sure."""
 
         def encode(self, source: Tensor):  # type: ignore[no-untyped-def]
-            from vitreous.nn.seq2seq import Encoded
+            from vitreous.text.transformer import Encoded
 
             return Encoded(torch.zeros(len(source), 1, 1), source[:, :1] != PAD)
 
@@ -126,7 +126,7 @@ def test_a_beam_finds_what_the_likeliest_first_token_hides() -> None:
             return out
 
         def start(self):  # type: ignore[no-untyped-def]
-            from vitreous.nn.cache import Hidden
+            from vitreous.nn.attention.cache import Hidden
 
             return Hidden(1)
 
@@ -204,8 +204,8 @@ TOYS: dict[str, Callable[[Tensor], Tensor]] = {"copied": lambda x: x, "reversed"
     ids=["transformer", "gru"],
 )
 def test_a_toy_language_is_learnt_in_seconds(config: TextConfig, toy: str) -> None:
-    model = build(config)
-    (optimiser,) = optimisers(model, "adamw", 1e-2, 0.0)
+    model = build_text_model(config)
+    (optimiser,) = create_optimisers(model, "adamw", 1e-2, 0.0)
 
     def batch(rows: int) -> tuple[Tensor, Tensor]:
         source = torch.randint(4, WORDS, (rows, 5))

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 import vitreous as vt
-from vitreous.errors import InputError
+from vitreous.core.errors import InputError
 from vitreous.nn import NORMS, POOLS, SCORES
 
 LINE = {"input": (2, 47), "patch": (6,)}
@@ -213,7 +213,7 @@ def test_recording_nests_and_ends_after_an_error() -> None:
         assert not outer.attention
     with pytest.raises(InputError), vt.record(model):
         model(torch.randn(1, 2, 48))
-    assert model.recording is None
+    assert model.execution.recording is None
 
 
 def test_a_second_forward_replaces_the_first() -> None:

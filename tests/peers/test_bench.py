@@ -12,7 +12,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 import vitreous as vt
 from vitreous.bench.peers import PEERS, build
-from vitreous.zoo.cost import example, flops
+from vitreous.zoo.cost import count_flops, example_inputs
 
 timm = pytest.importorskip("timm", reason="the peers are not installed: make setup")
 LINE = vt.ViTConfig(input=(2, 300), patch=(10,), out=6, dim=96, depth=2, heads=4)
@@ -24,9 +24,9 @@ def test_a_peer_does_the_same_work(library: str, config: vt.ViTConfig) -> None:
     theirs, ours = build(library, config).eval(), vt.ViT(config)
     counter = FlopCounterMode(display=False)
     with counter, sdpa_kernel(SDPBackend.MATH), torch.no_grad():
-        out = theirs(*example(config, 1))
+        out = theirs(*example_inputs(config, 1))
     assert out.shape == (1, config.out)
-    assert counter.get_total_flops() == pytest.approx(flops(replace(config, pool="mean")), rel=0.01)
+    assert counter.get_total_flops() == pytest.approx(count_flops(replace(config, pool="mean")), rel=0.01)
     count = [sum(p.numel() for p in model.parameters()) for model in (theirs, ours)]
     assert count[0] == pytest.approx(count[1], rel=0.01)
 

@@ -64,7 +64,7 @@ def test_npz_is_adapted_like_any_other(tmp_path: Path) -> None:
     np.savez(path, **arrays)
     model = vt.create_model("vit_tiny_patch16_224", depth=DEPTH, input=(1, 28, 28), patch=4, out=3)
     assert vt.load_weights(model, path, verbose=False) == [
-        "pre_logits left out: the model has none",
+        "pre_logits omitted: the model has none",
         "first layer: 3 channels -> 1",
         "first layer: patch 16×16 -> 4×4",
         "positions: grid 4×4 -> 7×7",

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 import vitreous as vt
 from vitreous.nn import resample
-from vitreous.zoo.adapt import fit_kernel
+from vitreous.zoo.adapt import adapt_kernel
 from vitreous.zoo.layouts import to_timm
 
 timm = pytest.importorskip("timm", reason="the peers are not installed: make setup")
@@ -103,7 +103,7 @@ def test_patch_kernels_are_resampled_as_timm_does(patch: tuple[int, int]) -> Non
 
     kernel = torch.randn(5, 3, 16, 16)
     wanted: Tensor = resample_patch_embed(kernel, list(patch))
-    torch.testing.assert_close(fit_kernel(kernel, (5, 3, *patch), []), wanted, atol=1e-4, rtol=1e-4)
+    torch.testing.assert_close(adapt_kernel(kernel, (5, 3, *patch), []), wanted, atol=1e-4, rtol=1e-4)
 
 
 @pytest.mark.parametrize("channels", [1, 2, 4, 7])
@@ -111,7 +111,7 @@ def test_channels_are_adapted_as_timm_does(channels: int) -> None:
     from timm.models import adapt_input_conv
 
     kernel = torch.randn(5, 3, 4, 4)
-    torch.testing.assert_close(fit_kernel(kernel, (5, channels, 4, 4), []), adapt_input_conv(channels, kernel))
+    torch.testing.assert_close(adapt_kernel(kernel, (5, channels, 4, 4), []), adapt_input_conv(channels, kernel))
 
 
 def test_the_exercise_of_the_course_project(tmp_path: Path) -> None:

@@ -82,7 +82,7 @@ def test_a_bare_encoder_with_a_pooler_loads_with_a_new_head(peer: nn.Module, tmp
     safetensors.torch.save_file(bare.state_dict(), tmp_path / "model.safetensors")
     ours = vt.ViT(vt.ViTConfig(**SETTINGS)).eval()  # type: ignore[arg-type]
     assert vt.load_weights(ours, tmp_path / "model.safetensors", verbose=False) == [
-        "pooler left out: the model has none",
+        "pooler omitted: the model has none",
         "head: none -> 48 → 10, newly initialised",
     ]
 

@@ -48,4 +48,4 @@ def test_a_report_of_several_patterns_is_refused(tmp_path: Path, capsys: pytest.
     with pytest.raises(SystemExit) as end:
         main(["index", str(tmp_path), "--report", str(tmp_path / "page.html")])
     assert end.value.code == 2
-    assert "report: is of one pattern, but there are 2" in capsys.readouterr().err
+    assert "report: found 2 patterns, expected one" in capsys.readouterr().err

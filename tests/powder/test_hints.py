@@ -5,10 +5,12 @@ from dataclasses import replace
 import pytest
 import torch
 
-from vitreous.powder.files import ANODES, Pattern
-from vitreous.powder.hints import doubts, hints
-from vitreous.powder.rank import Solution
-from vitreous.sim.powder import Effects, random_patterns
+from vitreous.powder.hints import doubts, pattern_hints
+from vitreous.powder.pattern import Pattern
+from vitreous.powder.radiation import ANODES
+from vitreous.powder.sim.effects import Effects
+from vitreous.powder.sim.measurement import random_patterns
+from vitreous.powder.solution import Solution
 
 SURE = Solution(
     (4.0,) * 3 + (90.0,) * 3, (4.0,) * 3 + (90.0,) * 3, "cubic", "P", 64.0, 50.0, 50.0, 20, 20, 0.0, 60.0, 0.99
@@ -41,23 +43,23 @@ def copper(said: str, doublet: bool) -> list[Pattern]:
 
 @pytest.mark.parametrize("said", ["Mo", "Ag"])
 def test_doublets_of_another_anode_are_seen(said: str) -> None:
-    found = [hints(pattern, [SURE]) for pattern in copper(said, doublet=True)]
+    found = [pattern_hints(pattern, [SURE]) for pattern in copper(said, doublet=True)]
     named = [line for each in found for line in each]
     assert len(named) >= 2
     assert all("Kα1 and Kα2 of Cu" in line and line.endswith("try --anode Cu") for line in named)
 
 
 def test_a_doublet_called_a_single_line_is_seen() -> None:
-    named = [line for pattern in copper("Cu", doublet=False) for line in hints(pattern, [SURE])]
-    assert any("alone was said: try --anode Cu" in line for line in named)
+    named = [line for pattern in copper("Cu", doublet=False) for line in pattern_hints(pattern, [SURE])]
+    assert any("alone: try --anode Cu" in line for line in named)
 
 
 def test_the_right_radiation_raises_no_hint() -> None:
-    assert not any(hints(pattern, [SURE]) for pattern in copper("Cu", doublet=True))
+    assert not any(pattern_hints(pattern, [SURE]) for pattern in copper("Cu", doublet=True))
 
 
-def test_doubts_say_what_is_wanted() -> None:
+def test_doubts_name_their_reason() -> None:
     assert doubts([SURE]) == []
     assert "amorphous" in doubts([])[0]
-    assert "9 lines only" in doubts([replace(SURE, probability=0.1, lines=9)])[0]
+    assert "only 9 lines" in doubts([replace(SURE, probability=0.1, lines=9)])[0]
     assert "no cell is likely" in doubts([replace(SURE, probability=0.1)])[0]

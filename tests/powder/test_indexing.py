@@ -1,94 +1,219 @@
-"""`vitreous index`: a file in, its cell out; what is wrong with a file is told in one line."""
+"""Indexing: the cell of simulated crystals comes back in every system; invalid lists of lines are reported."""
 
-import json
-from pathlib import Path
+import math
 
 import numpy as np
 import pytest
+import torch
 
-from vitreous.cli import main
+from tests.users import python
+from vitreous.core.errors import InputError
+from vitreous.powder import index, index_peaks
+from vitreous.powder.lattice import niggli, primitive, same_lattice
+from vitreous.powder.line_refinement import refine_on_lines
+from vitreous.powder.merit import de_wolff, evidence
+from vitreous.powder.observed_lines import observe_lines
+from vitreous.powder.reciprocal import cell_from_reciprocal, metric_from_cell, reflection_basis
+from vitreous.powder.search import candidates_from_proposals
+from vitreous.powder.sim.effects import CLEAN, Effects
+from vitreous.powder.sim.measurement import measure
+from vitreous.powder.sim.structure import Structure, simulator_lines
+from vitreous.powder.trial_cells import triclinic_trial_cells
 
-RUTILE = ["--cell", "4.5937", "4.5937", "2.9587", "90", "90", "90", "--spacegroup", "136"]
-
-
-def simulated(path: Path, *more: str) -> Path:
-    main(["powder", "simulate", *RUTILE, "--clean", "--counts", "1e5", "--out", str(path), *more])
-    return path
-
-
-def test_a_pattern_is_indexed_refined_and_drawn(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    pattern = simulated(tmp_path / "rutile.xy", "--zero", "0.02")
-    capsys.readouterr()
-    main(["index", str(pattern), "--json", "--figure", str(tmp_path / "fit.png")])
-    (record,) = json.loads(capsys.readouterr().out)
-    best = record["solutions"][0]
-    assert (best["system"], best["centring"]) == ("tetragonal", "P")
-    assert record["refined"]["cell"] == pytest.approx([4.5937, 4.5937, 2.9587, 90, 90, 90], rel=2e-4)
-    assert all(error > 0 for error in (record["refined"]["errors"][0], record["refined"]["errors"][2]))
-    assert (tmp_path / "fit.png").stat().st_size > 10_000
-    main(["index", str(pattern), "--system", "tetragonal"])
-    out = capsys.readouterr().out
-    assert "tetragonal P" in out
-    assert "refined on the whole pattern" in out
-
-
-def test_a_list_of_lines_is_indexed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    squares = np.array([3, 4, 8, 11, 12, 16, 19, 20, 24, 27])
-    angles = 2 * np.degrees(np.arcsin(1.540593 / 2 / 5.6402 * np.sqrt(squares)))
-    (tmp_path / "lines.txt").write_text("# 2theta\n" + "\n".join(f"{angle:.4f}" for angle in angles))
-    main(["index", str(tmp_path / "lines.txt"), "--peaks", "--anode", "Cu", "--json"])
-    (record,) = json.loads(capsys.readouterr().out)
-    best = record["solutions"][0]
-    assert (best["system"], best["centring"]) == ("cubic", "F")
-    assert best["conventional"][0] == pytest.approx(5.6402, rel=1e-4)
+WAVELENGTH = 1.540598
+CELLS = {
+    "cubic": ((5.6402,) * 3 + (90.0,) * 3, "F"),
+    "tetragonal": ((4.5937, 4.5937, 2.9587, 90.0, 90.0, 90.0), "P"),
+    "hexagonal": ((4.9134, 4.9134, 5.4052, 90.0, 90.0, 120.0), "P"),
+    "orthorhombic": ((4.76, 10.21, 5.99, 90.0, 90.0, 90.0), "P"),
+    "monoclinic": ((5.68, 15.20, 6.52, 90.0, 118.4, 90.0), "P"),
+    "triclinic": ((5.15, 6.37, 7.42, 78.2, 83.9, 71.3), "P"),
+}
 
 
-def test_a_folder_gives_one_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "patterns").mkdir()
-    for name in ("one.xy", "two.xy"):
-        simulated(tmp_path / "patterns" / name)
-    capsys.readouterr()
-    main(["index", str(tmp_path / "patterns"), "--system", "tetragonal"])
-    out = capsys.readouterr().out
-    assert "one.xy" in out
-    assert "two.xy" in out
+def angles(system: str, centring: str, cell: tuple[float, ...], count: int = 24) -> np.ndarray:
+    """The first lines of a lattice, in degrees."""
+    x = metric_from_cell(system, torch.tensor([cell], dtype=torch.float64))[0]
+    q = (reflection_basis(system, centring, (9, 9, 9)) @ x).unique()[:count]
+    q = q[q < 4 / WAVELENGTH**2 * 0.9]
+    return 2 * np.degrees(np.arcsin(q.sqrt().numpy() * WAVELENGTH / 2))
 
 
-def test_many_files_are_indexed_at_once_and_a_bad_one_does_not_stop_the_others(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    squares = np.array([3, 4, 8, 11, 12, 16, 19, 20, 24, 27])
-    for i in range(8):
-        angles = 2 * np.degrees(np.arcsin(1.540593 / 2 / (5.5 + i / 10) * np.sqrt(squares)))
-        (tmp_path / f"{i}.txt").write_text("\n".join(f"{angle:.4f}" for angle in angles))
-    (tmp_path / "bad.txt").write_text("ten eleven\n")
-    main(["index", str(tmp_path), "--peaks", "--anode", "Cu", "--system", "cubic", "--json"])
-    records = {record["file"]: record for record in json.loads(capsys.readouterr().out)}
-    for i in range(8):
-        assert records[f"{i}.txt"]["solutions"][0]["conventional"][0] == pytest.approx(5.5 + i / 10, rel=1e-4)
-    assert "expected numbers" in records["bad.txt"]["fault"]
+@pytest.mark.parametrize("system", CELLS)
+def test_the_cell_comes_back_from_its_lines(system: str) -> None:
+    cell, centring = CELLS[system]
+    rng = np.random.default_rng(0)
+    lines = angles(system, centring, cell)
+    seen = np.sort(rng.permutation(len(lines))[: len(lines) - 3])  # three are too weak
+    measured = lines[seen] + rng.normal(0, 0.005, len(seen)) + 0.02
+    best = index_peaks(measured, wavelength=WAVELENGTH, error=np.full(len(seen), 0.006))[0]
+    assert same_lattice(best.cell, niggli(primitive(np.array([cell]), centring))[0], 2e-3)
+    assert best.system == system
+    assert best.m20 > 20
+    assert best.probability > 0.5
+    assert best.zero == pytest.approx(0.02, abs=0.02)
+
+
+def test_a_measured_pattern_is_indexed() -> None:
+    identity = np.eye(3, dtype=np.int64)[None], np.zeros((1, 3))
+    rng = np.random.default_rng(1)
+    cell = CELLS["orthorhombic"][0]
+    crystal = Structure(
+        "random atoms", cell, identity, ("Si", "O", "O", "Ca"), rng.random((4, 3)), np.ones(4), np.ones(4), 1
+    )
+    torch.manual_seed(0)
+    effects = Effects(**(CLEAN.to_dict() | {"counts": (1e5, 1e5), "background": (0.02, 0.02)}))
+    pattern = measure(simulator_lines(crystal, effects.s_max), effects)[0].numpy()
+    best = index(effects.angles().numpy(), pattern, wavelength=WAVELENGTH)[0]
+    assert same_lattice(best.cell, niggli(np.array([cell]))[0], 2e-3)
+
+
+def test_an_amorphous_pattern_has_no_cell() -> None:
+    x = np.linspace(5, 90, 4000)
+    rng = np.random.default_rng(0)
+    pattern = rng.poisson(1000 * np.exp(-(((x - 25) / 6) ** 2)) + 50).astype(float)
+    assert index(x, pattern, wavelength=WAVELENGTH) == []
+
+
+def test_lines_at_random_are_not_believed() -> None:
+    rng = np.random.default_rng(3)
+    lines = np.sort(rng.uniform(10, 45, 20))
+    found = index_peaks(lines, wavelength=WAVELENGTH, systems=("cubic", "tetragonal", "hexagonal", "orthorhombic"))
+    assert not found or found[0].evidence < 20
+
+
+def test_the_same_lines_give_the_same_answer_and_leave_the_callers_random_numbers_alone() -> None:
+    lines = angles("monoclinic", "P", CELLS["monoclinic"][0], 20)
+    torch.manual_seed(1)
+    wanted = torch.rand(2)
+    torch.manual_seed(1)
+    first, second = (index_peaks(lines, wavelength=WAVELENGTH, systems=("monoclinic",))[0] for _ in range(2))
+    assert torch.equal(torch.rand(2), wanted)
+    assert first == second
+
+
+@pytest.mark.parametrize("system", CELLS)
+def test_metrics_and_cells_are_inverse(system: str) -> None:
+    cell = torch.tensor([CELLS[system][0]], dtype=torch.float64)
+    torch.testing.assert_close(cell_from_reciprocal(system, metric_from_cell(system, cell)), cell, atol=1e-9, rtol=1e-9)
+
+
+def test_the_figure_of_merit_is_de_wolffs() -> None:
+    cell, centring = CELLS["orthorhombic"]
+    lines = angles("orthorhombic", centring, cell, 20)
+    moved = observe_lines(lines + 0.01, np.full(20, 1e-5), WAVELENGTH)
+    basis = reflection_basis("orthorhombic", "P", (6, 6, 6))
+    x = metric_from_cell("orthorhombic", torch.tensor([cell], dtype=torch.float64))
+    exact = observe_lines(lines, np.full(20, 1e-5), WAVELENGTH)
+    wanted = float(moved.q[-1]) / (2 * float((moved.q - exact.q).abs().mean()) * 20)
+    assert float(de_wolff(moved, basis, x)[0][0]) == pytest.approx(wanted, rel=0.06)  # a neighbour may be nearer
+
+
+def test_refinement_finds_cell_and_zero_shift() -> None:
+    cell, _ = CELLS["triclinic"]
+    lines = observe_lines(angles("triclinic", "P", cell, 20) + 0.02, np.full(20, 0.005), WAVELENGTH)
+    start = torch.tensor([cell], dtype=torch.float64) * torch.tensor([1.002, 0.999, 1.001, 1.001, 0.999, 1.001])
+    x, zero = refine_on_lines(
+        lines, reflection_basis("triclinic", "P", (6, 6, 6)), metric_from_cell("triclinic", start)
+    )
+    torch.testing.assert_close(
+        cell_from_reciprocal("triclinic", x)[0], torch.tensor(cell, dtype=torch.float64), rtol=5e-4, atol=0
+    )
+    assert float(zero[0]) == pytest.approx(0.02, abs=5e-3)
+
+
+def test_a_larger_cell_has_less_evidence_for_the_same_lines() -> None:
+    cell, _ = CELLS["orthorhombic"]
+    lines = observe_lines(angles("orthorhombic", "P", cell, 20), np.full(20, 0.01), WAVELENGTH)
+    cells = torch.tensor([cell, (2 * cell[0], *cell[1:])], dtype=torch.float64)
+    scores = evidence(
+        lines, reflection_basis("orthorhombic", "P", (9, 9, 9)), metric_from_cell("orthorhombic", cells), torch.zeros(2)
+    )
+    assert scores[0] > scores[1] + 5
 
 
 @pytest.mark.parametrize(
-    ("text", "more", "message"),
+    ("settings", "message"),
     [
-        ("10 1\n20 1\n30 1\n40 1\n", ["--peaks"], "a list of lines has no wavelength; give --wavelength"),
-        ("10 1\n20 1\n", ["--peaks", "--anode", "Cu"], "found 2, expected 4 at least"),
-        ("", ["--peaks", "--anode", "Cu"], "is empty"),
-        ("ten eleven\n", ["--peaks", "--anode", "Cu"], "expected numbers, 2θ and intensity"),
-        ("10 1\n20 1\n30 1\n40 1\n", ["--peaks", "--anode", "Xx"], "anode: unknown choice"),
-        ("10 1\n20 1\n30 1\n40 1\n", ["--peaks", "--anode", "Cu", "--system", "square"], "system: unknown choice"),
-        ("\n".join(f"{x / 10} {x % 7}" for x in range(100, 300)), [], "does not state its wavelength"),
+        ({"two_theta": [20.0, 30.0, 40.0]}, "lines: found 3, expected at least 4 for a cubic cell, 20"),
+        ({"two_theta": [20.0, 30.0, 40.0, math.nan]}, "not finite"),
+        ({"two_theta": [8.1, 5.2, 4.1, 3.0, 2.2]}, "fall from 8.1 to 2.2, as d in ångström does"),
+        ({"two_theta": [0.3, 0.5, 0.61, 0.9, 1.2]}, "may be radians, 1/d or q"),
+        ({"two_theta": [20.0, 30.0, 40.0, 190.0]}, "outside 0 to 180, expected 2θ in degrees"),
+        ({"two_theta": [20.0, 30.0, 40.0, 50.0], "error": [0.1]}, "found 4 angles, 4 intensities and 1 errors"),
+        ({"two_theta": [20.0, 30.0, 40.0, 50.0], "error": [0.1, 0.1, 0.1, 0.0]}, "errors that are not positive"),
+        ({"two_theta": [20.0, 30.0, 40.0, 50.0], "systems": ("trigonl",)}, "system: unknown choice 'trigonl'"),
+        ({"two_theta": [20.0, 30.0, 40.0, 50.0], "wavelength": 0.05}, "wavelength: found 0.05"),
     ],
 )
-@pytest.mark.filterwarnings("error")
-def test_what_is_wrong_is_told_in_one_line(
-    text: str, more: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / "lines.xy").write_text(text)
-    with pytest.raises(SystemExit) as end:
-        main(["index", str(tmp_path / "lines.xy"), *more])
-    assert end.value.code == 2
-    told = capsys.readouterr().err
-    assert told.count("\n") == 1
-    assert message in told
+def test_an_invalid_list_of_lines_is_reported_in_one_line(settings: dict[str, object], message: str) -> None:
+    with pytest.raises(InputError, match=message) as fault:
+        index_peaks(**({"wavelength": WAVELENGTH} | settings))  # type: ignore[arg-type]
+    assert "\n" not in str(fault.value)
+
+
+def test_weak_foreign_lines_do_not_hide_the_cell() -> None:
+    cell, centring = CELLS["triclinic"]
+    lines = angles("triclinic", centring, cell, 26)
+    foreign = np.random.default_rng(5).uniform(lines[0] - 3, lines[-1], 8)
+    strength = np.concatenate([np.full(len(lines), 0.3), np.full(8, 0.006)])
+    best = index_peaks(np.concatenate([lines, foreign]), strength, wavelength=WAVELENGTH)[0]
+    assert same_lattice(best.cell, niggli(np.array([cell]))[0], 2e-3)
+
+
+@pytest.mark.parametrize("missing", range(3))
+def test_zones_hold_the_cell_though_some_of_its_first_lines_are_missing(missing: int) -> None:
+    cell, _ = CELLS["triclinic"]
+    lines = np.delete(angles("triclinic", "P", cell, 26), [missing, missing + 3, missing + 7])
+    found, _ = triclinic_trial_cells(observe_lines(lines, np.full(len(lines), 0.005), WAVELENGTH), 500, 6)
+    truth = niggli(np.array([cell]))[0]
+    assert any(same_lattice(one, truth, 5e-3) for one in cell_from_reciprocal("triclinic", found).numpy())
+
+
+def test_where_an_axis_is_short_the_cell_is_still_found() -> None:
+    cell = (3.01, 9.27, 10.95, 90.0, 90.0, 90.0)  # the first dozen lines are all of the plane of b* and c*
+    best = index_peaks(angles("orthorhombic", "P", cell, 26), wavelength=WAVELENGTH)[0]
+    assert same_lattice(best.cell, cell, 2e-3)
+
+
+def test_a_superlattice_is_chosen_where_it_alone_explains_weak_lines() -> None:
+    small, large = (4.1, 4.1, 7.35, 90.0, 90.0, 120.0), (4.1 * 3**0.5, 4.1 * 3**0.5, 7.35, 90.0, 90.0, 120.0)
+    strong, every = angles("hexagonal", "P", small, 18), angles("hexagonal", "P", large, 60)
+    weak = every[np.abs(every[:, None] - strong).min(1) > 0.2][[2, 5, 6, 9]]
+    lines, strength = np.concatenate([strong, weak]), np.concatenate([np.full(18, 0.5), np.full(4, 0.02)])
+    with_, without = (index_peaks(lines[:n], strength[:n], wavelength=WAVELENGTH)[0] for n in (22, 18))
+    assert same_lattice(with_.cell, niggli(np.array([large]))[0], 2e-3)
+    assert same_lattice(without.cell, niggli(np.array([small]))[0], 2e-3)
+
+
+def test_a_proposal_is_finished_where_the_search_has_nothing() -> None:
+    cell, _ = CELLS["triclinic"]
+    lines = angles("triclinic", "P", cell, 24)
+    near = torch.tensor([cell], dtype=torch.float64) * torch.tensor([1.004, 0.997, 1.003, 1.002, 0.998, 1.002])
+    found = candidates_from_proposals(
+        metric_from_cell("triclinic", near), observe_lines(lines, np.full(24, 0.005), WAVELENGTH)
+    )
+    best = cell_from_reciprocal("triclinic", found[0].x[None])[0].numpy()
+    assert same_lattice(best, niggli(np.array([cell]))[0], 5e-4)
+
+
+def test_probabilities_are_shares_of_one() -> None:
+    found = index_peaks(angles("monoclinic", "P", CELLS["monoclinic"][0]), wavelength=WAVELENGTH)
+    assert all(0 <= one.probability <= found[0].probability for one in found)
+    assert sum(one.probability for one in found) <= 1 + 1e-9
+
+
+def test_importing_the_package_does_not_load_the_search() -> None:
+    code = "import sys, vitreous.powder as p; assert 'torch' not in sys.modules; assert callable(p.index)"
+    python(code)
+
+
+def test_few_lines_near_each_other_leave_a_lattice_with_a_single_one_in_reach() -> None:
+    found = index_peaks([10.0, 10.168, 10.336, 10.504], [3.0, 3.2, 3.3, 3.5], wavelength=1.5406, systems=("cubic",))
+    assert all(solution.probability < 0.5 for solution in found)
+
+
+def test_loading_the_search_loads_neither_training_nor_figures() -> None:
+    heavy = ("vitreous.train", "vitreous.gallery", "vitreous.text", "vitreous.serve", "matplotlib", "rich", "sklearn")
+    code = f"import sys, vitreous.powder.indexing; print([name for name in {heavy} if name in sys.modules])"
+    assert python(code).strip() == "[]"

@@ -6,20 +6,19 @@ import torch
 from torch import Tensor
 
 import vitreous.powder
-from vitreous.powder import superbase
 from vitreous.powder.proposals import propose, proposer
-from vitreous.powder.superbase import of_lengths
-from vitreous.sim import lists
+from vitreous.powder.reduction import quadratic_from_lengths, superbase_lengths
+from vitreous.powder.sim import line_lists
 
 
 def drawn(count: int) -> tuple[Tensor, Tensor, Tensor]:
     """Lines of triclinic crystals `(count, n)`, their intensities, and the six lengths of their lattices."""
     torch.manual_seed(8)
-    x, unit, inverse = lists._of_system("triclinic", count, "cpu")
+    x, unit, inverse = line_lists.random_lists_of_system("triclinic", count, "cpu")
     return (
         (x[:, 0] * unit[:, None]).double().square(),
         torch.where(x[:, 0] > 0, x[:, 1].exp(), 0),
-        superbase.lengths(inverse),
+        superbase_lengths(inverse),
     )
 
 
@@ -28,7 +27,7 @@ def test_many_lattices_are_among_the_proposals() -> None:
     for q, intensity, truth in zip(*drawn(40), strict=True):
         there = intensity > 0
         found = propose(q[there], intensity[there], 3000)
-        wanted = of_lengths(truth.double())
+        wanted = quadratic_from_lengths(truth.double())
         scale = truth.max()
         near += bool(((found - wanted).abs().amax(1) / scale).min() < 0.03)
     assert near >= 20  # where a blind draw of as many has none or one
@@ -57,4 +56,4 @@ def test_a_few_lines_are_enough_to_ask() -> None:
 def test_the_weights_are_small_and_a_run_like_any_other() -> None:
     folder = Path(vitreous.powder.__file__).parent / "proposer"
     assert sum(file.stat().st_size for file in folder.iterdir()) < 25_000_000
-    assert proposer().channels == lists.ROWS
+    assert proposer().channels == line_lists.ROWS

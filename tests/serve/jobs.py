@@ -1,16 +1,16 @@
-"""Jobs that end, crash, hang or swell: processes import them from here."""
+"""Jobs that finish, crash, hang or use all memory; worker processes import them from here."""
 
 import os
 import time
 from typing import Any
 
-from vitreous.errors import InputError
+from vitreous.core.errors import InputError
 
 
-def _swell() -> None:
-    held = []
+def _use_all_memory() -> None:
+    blocks = []
     while True:
-        held.append(bytearray(50_000_000))
+        blocks.append(bytearray(50_000_000))
 
 
 def _crash() -> None:
@@ -22,19 +22,25 @@ def _hang() -> None:
         time.sleep(0.01)
 
 
-def _mistake() -> None:
+def _raise_input_error() -> None:
     raise InputError("file 0: is wrong\nin two lines")
 
 
-def _bug() -> None:
+def _raise_bug() -> None:
     raise KeyError("secret")
 
 
-JOBS = {"swell": _swell, "crash": _crash, "hang": _hang, "mistake": _mistake, "bug": _bug}
+JOBS = {
+    "memory": _use_all_memory,
+    "crash": _crash,
+    "hang": _hang,
+    "input error": _raise_input_error,
+    "bug": _raise_bug,
+}
 
 
 def work(job: Any) -> tuple[dict[str, Any], bytes]:
-    """Do what is asked; the process' number and the job's name otherwise."""
+    """Run a job by name, or sleep for a number of seconds; return the process id and the job's name."""
     if isinstance(job, float):
         time.sleep(job)
     elif job in JOBS:

@@ -1,4 +1,4 @@
-"""Mutated uploads: each gets a right answer or a 4xx with one line, and the service stays as it was."""
+"""Mutated uploads: each gets an answer or a 4xx error of one line, and the service is not affected."""
 
 import io
 import resource
@@ -28,42 +28,42 @@ _FIELDS = ("model", "coverage", "anode", "wavelength", "row", "target", "maps", 
 
 @pytest.fixture(scope="module")
 def seeds(tmp_path_factory: pytest.TempPathFactory, paths: dict[str, Path]) -> list[Upload]:
-    """Uploads that are right."""
+    """Valid uploads."""
     folder = tmp_path_factory.mktemp("seeds")
     pixels = np.random.default_rng(0).integers(0, 255, (12, 9), dtype=np.uint8)
     x = np.random.default_rng(0).normal(size=(4, 24))
-    found: list[Upload] = []
+    uploads: list[Upload] = []
 
-    def kept(write: Callable[[io.BytesIO], Any]) -> bytes:
+    def encode(write: Callable[[io.BytesIO], Any]) -> bytes:
         content = io.BytesIO()
         write(content)
         return content.getvalue()
 
     for suffix, form in ((".png", "PNG"), (".jpg", "JPEG"), (".bmp", "BMP"), (".tif", "TIFF")):
-        picture = kept(lambda file, form=form: Image.fromarray(pixels).save(file, form))  # type: ignore[misc]
-        found += [(path, {"model": "vit"}, f"a{suffix}", picture) for path in ("/v1/predict", "/v1/explain")]
-    found.append(("/v1/predict", {"model": "vit"}, "a.npy", kept(lambda file: np.save(file, pixels))))
+        picture = encode(lambda file, form=form: Image.fromarray(pixels).save(file, form))  # type: ignore[misc]
+        uploads += [(path, {"model": "vit"}, f"a{suffix}", picture) for path in ("/v1/predict", "/v1/explain")]
+    uploads.append(("/v1/predict", {"model": "vit"}, "a.npy", encode(lambda file: np.save(file, pixels))))
     table = (paths["run"].parent / "spectra.csv").read_bytes()
     for path in ("/v1/predict", "/v1/explain"):
-        found.append((path, {"model": "run"}, "a.csv", b"\n".join(table.splitlines()[:6])))
-        found.append((path, {"model": "run"}, "a.npy", kept(lambda file: np.save(file, x))))
-        found.append((path, {"model": "run"}, "a.npz", kept(lambda file: np.savez(file, x=x))))
-        found.append((path, {"model": "run"}, "a.npz", kept(lambda file: np.savez_compressed(file, x=x))))
+        uploads.append((path, {"model": "run"}, "a.csv", b"\n".join(table.splitlines()[:6])))
+        uploads.append((path, {"model": "run"}, "a.npy", encode(lambda file: np.save(file, x))))
+        uploads.append((path, {"model": "run"}, "a.npz", encode(lambda file: np.savez(file, x=x))))
+        uploads.append((path, {"model": "run"}, "a.npz", encode(lambda file: np.savez_compressed(file, x=x))))
     flat = np.linspace(10, 30, 120)
     for name in ("a.xy", "a.csv"):
         pattern = example("triclinic")
         write_pattern(folder / name, pattern)
         short = b"\n".join((folder / name).read_bytes().splitlines()[:90])
-        found.append(("/v1/index", {"system": "cubic", "most": "1"}, name, short))
+        uploads.append(("/v1/index", {"system": "cubic", "most": "1"}, name, short))
     lines = b"\n".join(f"{angle:.3f} {height:.1f}".encode() for angle, height in zip(flat, flat % 7, strict=True))
-    found.append(("/v1/index", {"system": "cubic", "anode": "Cu"}, "a.txt", lines))
-    found.append(("/v1/index", {"peaks": "true", "system": "cubic", "anode": "Cu"}, "a.txt", lines[:200]))
+    uploads.append(("/v1/index", {"system": "cubic", "anode": "Cu"}, "a.txt", lines))
+    uploads.append(("/v1/index", {"peaks": "true", "system": "cubic", "anode": "Cu"}, "a.txt", lines[:200]))
     xml = b"<xrdMeasurements><usedWavelength><kAlpha1>1.5406</kAlpha1></usedWavelength></xrdMeasurements>"
-    found += [("/v1/index", {}, "a.xrdml", xml), ("/v1/index", {}, "a.raw", b"RAW1.01" + bytes(800))]
-    found.append(("/v1/index", {}, "a.brml", kept(lambda file: _zip(file, {"Experiment0/RawData0.xml": xml}))))
+    uploads += [("/v1/index", {}, "a.xrdml", xml), ("/v1/index", {}, "a.raw", b"RAW1.01" + bytes(800))]
+    uploads.append(("/v1/index", {}, "a.brml", encode(lambda file: _zip(file, {"Experiment0/RawData0.xml": xml}))))
     cif = b"data_a\nloop_\n_pd_meas_2theta_scan\n_pd_meas_counts_total\n" + lines
-    found += [("/v1/index", {"anode": "Cu", "system": "cubic"}, "a.cif", cif)]
-    return found
+    uploads += [("/v1/index", {"anode": "Cu", "system": "cubic"}, "a.cif", cif)]
+    return uploads
 
 
 def _zip(file: io.BytesIO, members: dict[str, bytes]) -> None:
@@ -72,23 +72,23 @@ def _zip(file: io.BytesIO, members: dict[str, bytes]) -> None:
             archive.writestr(name, content)
 
 
-def _flipped(content: bytes, rng: np.random.Generator) -> bytes:
-    found = bytearray(content or b"\0")
-    for place in rng.integers(0, len(found), rng.integers(1, 20)):
-        found[place] = int(rng.integers(0, 256))
-    return bytes(found)
+def _flip_bytes(content: bytes, rng: np.random.Generator) -> bytes:
+    changed = bytearray(content or b"\0")
+    for place in rng.integers(0, len(changed), rng.integers(1, 20)):
+        changed[place] = int(rng.integers(0, 256))
+    return bytes(changed)
 
 
-def _numbers(content: bytes, rng: np.random.Generator) -> bytes:
-    """Some word of a text becomes another."""
+def _replace_word(content: bytes, rng: np.random.Generator) -> bytes:
+    """Replace a word of a text."""
     words = [b"nan", b"inf", b"-1e308", b"1e400", b"", b"abc", b"1,5", b"0x10", "½".encode(), b"9" * 400, b"-0"]
     parts = content.split(b"," if b"," in content else b" ")
     parts[int(rng.integers(len(parts)))] = words[int(rng.integers(len(words)))]
     return (b"," if b"," in content else b" ").join(parts)
 
 
-def _huge(content: bytes, rng: np.random.Generator) -> bytes:
-    """Whatever looks like a size becomes huge: of a picture, of an array, of a member of an archive."""
+def _enlarge_size(content: bytes, rng: np.random.Generator) -> bytes:
+    """Make a size field huge: of an image, an array or a member of an archive."""
     large = int(rng.choice([2**31 - 1, 2**32 - 1, 65_535, 100_000, 2**30]))
     if content.startswith(b"\x89PNG"):
         return content[:16] + struct.pack(">II", large, large) + content[24:]
@@ -98,41 +98,41 @@ def _huge(content: bytes, rng: np.random.Generator) -> bytes:
     return content[:at] + struct.pack("<I", large) + content[at + 4 :]
 
 
-def _encoded(content: bytes, rng: np.random.Generator) -> bytes:
+def _reencode(content: bytes, rng: np.random.Generator) -> bytes:
     codes = ("utf-16", "utf-32", "utf-8-sig", "cp037", "utf-7")
     return content.decode("latin-1").encode(codes[int(rng.integers(len(codes)))], "replace")
 
 
-def _bomb(content: bytes, rng: np.random.Generator) -> bytes:
+def _zip_bomb(content: bytes, rng: np.random.Generator) -> bytes:
     file = io.BytesIO()
     name = ("x.npy", "Data0/Profile0.txt", "Experiment0/RawData0.xml", "../../x.npy")[int(rng.integers(4))]
     _zip(file, {name: bytes(int(rng.choice([1_000, 3_000_000, 80_000_000])))})
     return file.getvalue()
 
 
-def _entities(content: bytes, rng: np.random.Generator) -> bytes:
+def _entity_bomb(content: bytes, rng: np.random.Generator) -> bytes:
     levels = "".join(f'<!ENTITY l{i} "{f"&l{i - 1};" * 10}">' for i in range(1, 12))
     return f'<?xml version="1.0"?><!DOCTYPE a [<!ENTITY l0 "ha">{levels}]><a>&l11;</a>'.encode()
 
 
 MUTATIONS: dict[str, Callable[[bytes, np.random.Generator], bytes]] = {
-    "as it is": lambda content, rng: content,
-    "cut": lambda content, rng: content[: int(rng.integers(0, len(content) + 1))],
-    "beheaded": lambda content, rng: content[int(rng.integers(0, len(content) + 1)) :],
-    "flipped": _flipped,
-    "numbers": _numbers,
-    "huge": _huge,
-    "encoded": _encoded,
+    "unchanged": lambda content, rng: content,
+    "cut end": lambda content, rng: content[: int(rng.integers(0, len(content) + 1))],
+    "cut start": lambda content, rng: content[int(rng.integers(0, len(content) + 1)) :],
+    "flipped bytes": _flip_bytes,
+    "replaced word": _replace_word,
+    "huge size": _enlarge_size,
+    "other encoding": _reencode,
     "repeated": lambda content, rng: content * int(rng.integers(2, 30)),
-    "bomb": _bomb,
-    "entities": _entities,
+    "zip bomb": _zip_bomb,
+    "entity bomb": _entity_bomb,
     "noise": lambda content, rng: rng.bytes(int(rng.integers(0, 5000))),
     "long line": lambda content, rng: content + b"1," * int(rng.integers(1, 200_000)),
     "deep": lambda content, rng: b"[" * int(rng.integers(1, 100_000)),
 }
 
 
-def uploads(seeds: list[Upload], count: int) -> Iterator[tuple[str, Upload]]:
+def mutate(seeds: list[Upload], count: int) -> Iterator[tuple[str, Upload]]:
     rng = np.random.default_rng(0)
     names = list(MUTATIONS)
     for number in range(count):
@@ -148,8 +148,8 @@ def uploads(seeds: list[Upload], count: int) -> Iterator[tuple[str, Upload]]:
         yield how, (path, fields, name, MUTATIONS[how](content, rng))
 
 
-def _sent(client: TestClient, upload: Upload) -> Any:
-    """A form put together by hand: clients that mean no good do not escape names."""
+def _send(client: TestClient, upload: Upload) -> Any:
+    """Send a form without escaping names, as hostile clients do."""
     path, fields, name, content = upload
     edge = "".join(np.random.default_rng(len(content)).choice(list(string.ascii_letters), 20))
     parts = [
@@ -161,12 +161,12 @@ def _sent(client: TestClient, upload: Upload) -> Any:
     return client.post(path, content=body, headers={"content-type": f"multipart/form-data; boundary={edge}"})
 
 
-def trial(client: TestClient, seeds: list[Upload], count: int) -> dict[str, int]:
-    """How often each status came."""
+def send_mutations(client: TestClient, seeds: list[Upload], count: int) -> dict[str, int]:
+    """Send mutated uploads; return the number of responses by status."""
     counts: dict[str, int] = {}
     before = _answers(client, seeds)
-    for how, upload in uploads(seeds, count):
-        reply = _sent(client, upload)
+    for how, upload in mutate(seeds, count):
+        reply = _send(client, upload)
         assert reply.status_code == 200 or 400 <= reply.status_code < 500, (how, upload[:3], reply.text)
         assert reply.status_code != 429, (how, upload[:3])
         if reply.status_code != 200:
@@ -178,11 +178,11 @@ def trial(client: TestClient, seeds: list[Upload], count: int) -> dict[str, int]
 
 
 def _answers(client: TestClient, seeds: list[Upload]) -> list[tuple[int, str]]:
-    return [(reply.status_code, reply.text) for reply in (_sent(client, seed) for seed in seeds)]
+    return [(reply.status_code, reply.text) for reply in (_send(client, seed) for seed in seeds)]
 
 
 def test_a_few_hundred_mutated_uploads(client: TestClient, seeds: list[Upload]) -> None:
-    counts = trial(client, seeds, 13 * len(seeds))
+    counts = send_mutations(client, seeds, 13 * len(seeds))
     assert counts["200"] > 30
     assert counts["422"] > 100
 
@@ -190,7 +190,7 @@ def test_a_few_hundred_mutated_uploads(client: TestClient, seeds: list[Upload]) 
 @pytest.mark.slow
 def test_ten_thousand_mutated_uploads(client: TestClient, seeds: list[Upload]) -> None:
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    counts = trial(client, seeds, 10_000)
+    counts = send_mutations(client, seeds, 10_000)
     grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1000
     print(f"\n{counts}; the service grew by {grown:.0f} MB at its highest")
     assert sum(counts.values()) == 10_000

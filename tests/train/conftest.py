@@ -1,7 +1,7 @@
 import pytest
 from torch import Tensor
 
-from tests.asking import Asked
+from tests.cuda_graphs import SynchronizingOps
 from vitreous.train.step import Step
 
 
@@ -9,16 +9,16 @@ from vitreous.train.step import Step
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """What the steps after the first ask for."""
     found: list[str] = []
-    take, calls = Step._take, [0]
+    take, calls = Step.compute, [0]
 
     def watched(self: Step, x: Tensor, y: Tensor) -> Tensor:
         calls[0] += 1
         if calls[0] == 1:  # in which optimisers make their state
             return take(self, x, y)
-        with Asked() as mode:
+        with SynchronizingOps() as mode:
             loss = take(self, x, y)
-        found.extend(mode.found)
+        found.extend(mode.names)
         return loss
 
-    monkeypatch.setattr(Step, "_take", watched)
+    monkeypatch.setattr(Step, "compute", watched)
     return found

@@ -8,32 +8,39 @@ import pytest
 import torch
 
 import vitreous as vt
+from vitreous.core.errors import InputError
 from vitreous.data import Axis, Source, Target, split
-from vitreous.errors import InputError
-from vitreous.train import Experiment, TrainConfig, answers, load, train
-from vitreous.train.answers import ANSWERS, collect, read_answers
-from vitreous.train.folder import read_experiment
-from vitreous.train.task import Classification, Regression
+from vitreous.run.answers import ANSWERS, StorageLimits, collect, read_answers
+from vitreous.run.folder import read_experiment
+from vitreous.run.provenance import Provenance
+from vitreous.run.task import Classification, Regression
+from vitreous.train import SupervisedJob, TrainConfig, load, train
 
 
-def made() -> Experiment:
+def job() -> SupervisedJob:
     rng = np.random.default_rng(0)
     x = rng.normal(size=(200, 1, 20)).astype(np.float32)
     y = np.column_stack([x[:, 0, 3], np.exp(x[:, 0, 5])])
-    source = Source("made", x, y, (Axis(),), ("i",), (), (Target("a", "mm"), Target("b", log=True)))
+    source = Source("job", x, y, (Axis(),), ("i",), (), (Target("a", "mm"), Target("b", log=True)))
     model = vt.ViTConfig(input=(1, 20), patch=(5,), dim=8, depth=1, heads=2)
-    return Experiment(source, model, TrainConfig(steps=5, batch=32), test=0.2, command=("vitreous", "train", "made"))
+    return SupervisedJob(
+        source,
+        model,
+        TrainConfig(steps=5, batch=32),
+        test=0.2,
+        provenance=Provenance(data="spectra", command=("vitreous", "train", "spectra")),
+    )
 
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("answers") / "run"
-    train(made(), folder, bar=False)
+    train(job(), folder, bar=False)
     return folder
 
 
 def test_a_run_keeps_the_answers_to_its_test_part(run: Path) -> None:
-    source, predictor, kept = made().source, load(run), read_answers(run)
+    source, predictor, kept = job().source, load(run), read_answers(run)
     assert kept is not None
     assert source.y is not None
     np.testing.assert_array_equal(kept.rows, split(source, test=0.2).test)
@@ -59,13 +66,13 @@ def test_features_are_what_the_head_is_given(run: Path) -> None:
     np.testing.assert_allclose(out, kept.out[kept.mapped], atol=1e-5)
 
 
-def test_no_more_is_kept_than_has_room(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    predictor, source = load(run), made().source
+def test_no_more_is_kept_than_has_room(run: Path) -> None:
+    predictor, source = load(run), job().source
     assert source.y is not None
-    monkeypatch.setattr(answers, "_VALUES", 100)
-    monkeypatch.setattr(answers, "_MAPPED", 10)
-    monkeypatch.setattr(answers, "_BYTES", 6 * 80)
-    every, kept = collect(predictor.model, predictor.task, predictor.scaling, source.x, source.y, np.arange(200))
+    limits = StorageLimits(outputs=100, features=10, sample_bytes=6 * 80)
+    every, kept = collect(
+        predictor.model, predictor.task, predictor.scaling, source.x, source.y, np.arange(200), limits=limits
+    )
     assert every.shape == (200, 2)
     assert kept.out.shape == (50, 2)
     assert (kept.rows[0], kept.rows[-1]) == (0, 199)
@@ -73,13 +80,13 @@ def test_no_more_is_kept_than_has_room(run: Path, monkeypatch: pytest.MonkeyPatc
     assert kept.samples.nbytes == 6 * 80
 
 
-def test_a_bad_and_a_usual_answer_are_kept_however_large_the_samples(
-    run: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    predictor, source = load(run), made().source
+def test_a_bad_and_a_usual_answer_are_kept_however_large_the_samples(run: Path) -> None:
+    predictor, source = load(run), job().source
     assert source.y is not None
-    monkeypatch.setattr(answers, "_BYTES", 1)
-    _, kept = collect(predictor.model, predictor.task, predictor.scaling, source.x, source.y, np.arange(200))
+    limits = StorageLimits(sample_bytes=1)
+    _, kept = collect(
+        predictor.model, predictor.task, predictor.scaling, source.x, source.y, np.arange(200), limits=limits
+    )
     errors = predictor.task.misfit(torch.from_numpy(kept.out), predictor.task.encode(kept.y)).numpy()
     assert len(kept.samples) == 2
     assert errors[kept.shown[0]] == errors.max()
@@ -87,7 +94,7 @@ def test_a_bad_and_a_usual_answer_are_kept_however_large_the_samples(
 
 
 def test_samples_are_drawn_evenly_from_all_but_the_worst(run: Path) -> None:
-    predictor, source = load(run), made().source
+    predictor, source = load(run), job().source
     assert source.y is not None
     _, kept = collect(predictor.model, predictor.task, predictor.scaling, source.x, source.y, np.arange(200))
     errors = predictor.task.misfit(torch.from_numpy(kept.out), predictor.task.encode(kept.y)).numpy()
@@ -99,21 +106,21 @@ def test_samples_are_drawn_evenly_from_all_but_the_worst(run: Path) -> None:
 
 @pytest.mark.parametrize("count", [1, 2, 5, 16, 17])
 def test_of_few_samples_none_is_kept_twice(run: Path, count: int) -> None:
-    predictor, source = load(run), made().source
+    predictor, source = load(run), job().source
     assert source.y is not None
     _, kept = collect(predictor.model, predictor.task, predictor.scaling, source.x, source.y, np.arange(count))
     assert len(np.unique(kept.shown)) == len(kept.shown) == min(16, count)
     assert len(kept.samples[kept.drawn]) > 0
 
 
-def test_the_model_sees_every_sample_once(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    predictor, source = load(run), made().source
+def test_the_model_sees_every_sample_once(run: Path) -> None:
+    predictor, source = load(run), job().source
     assert source.y is not None
-    monkeypatch.setattr(answers, "_MAPPED", 30)
+    limits = StorageLimits(features=30)
     seen = list[int]()
     predictor.model.register_forward_hook(lambda _, given, out: seen.append(len(out)))
     rows = np.arange(200)[::-1].copy()
-    every, kept = collect(predictor.model, predictor.task, predictor.scaling, source.x, source.y, rows)
+    every, kept = collect(predictor.model, predictor.task, predictor.scaling, source.x, source.y, rows, limits=limits)
     assert sum(seen) == 200
     np.testing.assert_allclose(every, predictor.outputs(source.x[rows]), atol=1e-6)
     with torch.no_grad():
@@ -140,13 +147,13 @@ def test_a_damaged_file_is_one_line(run: Path, tmp_path: Path) -> None:
 
 def test_a_run_says_how_it_was_made(run: Path) -> None:
     about = read_experiment(run)
-    assert about["command"] == ["vitreous", "train", "made"]
-    assert TrainConfig.from_dict(about["train"]) == made().train
+    assert about["command"] == ["vitreous", "train", "spectra"]
+    assert TrainConfig.from_dict(about["train"]) == job().settings
     assert about["samples"] == {"train": 140, "validation": 20, "test": 40}
 
 
 def test_a_run_without_a_test_part_keeps_no_answers(tmp_path: Path) -> None:
-    train(replace(made(), test=0.0), tmp_path / "run", bar=False)
+    train(replace(job(), test=0.0), tmp_path / "run", bar=False)
     assert read_answers(tmp_path / "run") is None
 
 

@@ -7,17 +7,17 @@ import numpy as np
 import pytest
 import torch
 
+from vitreous.core.errors import InputError
 from vitreous.data.augment import Augment
 from vitreous.data.source import Axis, Source
-from vitreous.errors import InputError
-from vitreous.insight.explain import explain, explain_heads
+from vitreous.insight.explanation import explain, explain_heads
 from vitreous.insight.report import read_run, write_report
 from vitreous.nn import CNNConfig, ViTConfig
 from vitreous.nn.pretraining import PretrainConfig
-from vitreous.train import Experiment, load, train
-from vitreous.train.augmented import augmented, element_noise
+from vitreous.train import SupervisedJob, load, pretrain_job, train
+from vitreous.train.augmentation import augmentation_for, element_noise
 from vitreous.train.config import TrainConfig
-from vitreous.train.pretrain import panels, pretrain, pretraining
+from vitreous.train.pretrain import show_samples
 
 PACKED = ViTConfig(input=(5, 12), tokens="packed", axes=2, dim=16, depth=1, heads=2, pool="mean")
 
@@ -31,9 +31,9 @@ def source(count: int = 60) -> Source:
     return Source("hits", x, (x[:, 0].sum(1) > 0).astype(np.int64), (Axis("element"),), names, ("below", "above"))
 
 
-def experiment(**changes: Any) -> Experiment:
+def experiment(**changes: Any) -> SupervisedJob:
     settings = TrainConfig(steps=2, batch=8, evaluate_every=2, lr=1e-3)
-    return Experiment(source(), PACKED, settings, **{"scale": "none", **changes})
+    return SupervisedJob(source(), PACKED, settings, **{"scale": "none", **changes})
 
 
 def test_noise_keeps_places_and_absence() -> None:
@@ -57,14 +57,15 @@ def test_noise_is_measured_by_the_spread_over_the_elements_that_there_are() -> N
 
 def test_other_models_are_augmented_as_ever() -> None:
     shift = Augment(shift=1.0)
-    assert augmented(Augment(), PACKED) is None
-    assert augmented(shift, CNNConfig(input=(1, 8))) is shift
+    x, y = torch.rand(2, 3, 4), torch.rand(2, 1)
+    assert augmentation_for(Augment(), PACKED)(x, y) == (x, y)
+    assert augmentation_for(shift, CNNConfig(input=(1, 8))) is shift
     with pytest.raises(InputError, match="expected noise alone"):
-        augmented(shift, PACKED)
+        augmentation_for(shift, PACKED)
 
 
 def test_scaling_that_would_move_the_zeros_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="scale: found 'channel', but zeros mark what packed samples lack"):
+    with pytest.raises(InputError, match="scale: found 'channel', but zeros mark missing elements of packed samples"):
         train(experiment(scale="channel"), tmp_path, bar=False)
 
 
@@ -81,7 +82,7 @@ def test_a_training_answers_explains_and_reports(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("method", ["masked", "denoise", "contrast"])
 def test_a_pretraining_is_begun_and_gone_on_from(method: str, tmp_path: Path) -> None:
-    made = pretraining(experiment(), PretrainConfig(method, dim=16))
-    result = pretrain(made, tmp_path / "before", bar=False)
+    job = pretrain_job(experiment(), PretrainConfig(method, dim=16))
+    result = train(job, tmp_path / "before", bar=False)
     assert np.isfinite(result["validation"]["loss"])
-    assert len(panels(made, tmp_path / "before", 2)[0]) == 2
+    assert len(show_samples(job, tmp_path / "before", 2)[0]) == 2

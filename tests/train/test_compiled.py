@@ -9,16 +9,16 @@ from typing import Any
 import pytest
 import torch
 
-from vitreous.nn.linear import Linear
-from vitreous.train import Classification, Experiment, train
-from vitreous.train.recipes.digits import digits
+from vitreous.nn.kernels.linear import Linear
+from vitreous.recipes import load_recipe
+from vitreous.train import Classification, SupervisedJob, train
 
 MANY = 10  # trainings: torch itself keeps what is compiled for eight
 
 
 @pytest.fixture
 def programs(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, ...]]:
-    """The shapes of the batches that programs were made for."""
+    """The shapes of the batches that programs were job for."""
     found: list[tuple[int, ...]] = []
 
     def note(graph: torch.fx.GraphModule, given: list[Any]) -> Callable[..., Any]:
@@ -31,13 +31,13 @@ def programs(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, ...]]:
     return found
 
 
-def short(seed: int, precision: str, batch: int = 8) -> Experiment:
+def short(seed: int, precision: str, batch: int = 8) -> SupervisedJob:
     """Two steps."""
-    made = digits()
+    job = load_recipe("digits").create()
     settings = replace(
-        made.train, steps=2, batch=batch, seed=seed, compile="on", precision=precision, evaluate_every=2
+        job.settings, steps=2, batch=batch, seed=seed, compile="on", precision=precision, evaluate_every=2
     )  # fmt: skip
-    return replace(made, model=replace(made.model, depth=1), train=settings)
+    return replace(job, config=replace(job.config, depth=1), settings=settings)
 
 
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
@@ -57,13 +57,13 @@ def test_each_other_make_has_a_program_of_its_own(programs: list[tuple[int, ...]
 
 
 def test_makes_that_look_alike_are_told_apart(programs: list[tuple[int, ...]], tmp_path: Path) -> None:
-    made = short(0, "float32")
+    job = short(0, "float32")
     for number in range(MANY):
-        other = replace(made, model=replace(made.model, attention_dropout=number / 20))
+        other = replace(job, config=replace(job.config, attention_dropout=number / 20))
         train(other, tmp_path / str(number), device="cpu", bar=False)
     assert len(programs) == MANY
     for parts in (2, 4):
-        other = replace(made, train=replace(made.train, accumulate=parts))
+        other = replace(job, settings=replace(job.settings, accumulate=parts))
         train(other, tmp_path / f"parts{parts}", device="cpu", bar=False)
     assert programs[MANY:] == [(4, 1, 8, 8), (2, 1, 8, 8)]
 
@@ -72,8 +72,8 @@ def test_makes_that_look_alike_are_told_apart(programs: list[tuple[int, ...]], t
 def test_products_have_the_precision_of_the_training_and_answers_are_in_float32(
     precision: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made = short(0, precision)
-    made = replace(made, train=replace(made.train, compile="off", evaluate_every=1))
+    job = short(0, precision)
+    job = replace(job, settings=replace(job.settings, compile="off", evaluate_every=1))
     products: dict[bool, set[torch.dtype]] = {True: set(), False: set()}
     losses: set[torch.dtype] = set()
     multiply, cost = Linear.forward, Classification.loss
@@ -89,7 +89,7 @@ def test_products_have_the_precision_of_the_training_and_answers_are_in_float32(
 
     monkeypatch.setattr(Linear, "forward", noted)
     monkeypatch.setattr(Classification, "loss", counted)
-    train(made, tmp_path / "run", device="cpu", bar=False)
+    train(job, tmp_path / "run", device="cpu", bar=False)
     expected = getattr(torch, precision)
     assert products[True] == {expected}
     assert products[False] == {expected, torch.float32}  # the last evaluation is of the weights that were kept

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from vitreous.cli import main
-from vitreous.train.device import keep_compiled, pick_precision
+from vitreous.train.device import cache_compiled_code, pick_precision
 
 
 def test_auto_is_float32_on_a_cpu() -> None:
@@ -37,8 +37,8 @@ def test_the_compiler_keeps_its_work_in_the_users_cache_unless_told_where(
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.delenv("TORCHINDUCTOR_CACHE_DIR", raising=False)
-    keep_compiled()
+    cache_compiled_code()
     assert os.environ["TORCHINDUCTOR_CACHE_DIR"] == str(tmp_path / "vitreous" / "compiled")
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", "elsewhere")
-    keep_compiled()
+    cache_compiled_code()
     assert os.environ["TORCHINDUCTOR_CACHE_DIR"] == "elsewhere"

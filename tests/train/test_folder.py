@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import vitreous as vt
+from vitreous.core.errors import InputError
 from vitreous.data import Axis, Source
-from vitreous.errors import InputError
-from vitreous.train import Experiment, TrainConfig, train
-from vitreous.train.folder import read_experiment, read_log, read_result
+from vitreous.run.folder import read_experiment, read_log, read_result
+from vitreous.train import SupervisedJob, TrainConfig, train
 
 READERS = {"experiment.json": read_experiment, "result.json": read_result, "metrics.jsonl": read_log}
 
@@ -19,10 +19,10 @@ READERS = {"experiment.json": read_experiment, "result.json": read_result, "metr
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     x = np.random.default_rng(0).normal(size=(60, 1, 8)).astype(np.float32)
-    source = Source("made", x, np.arange(60) % 2, (Axis(),), ("i",), ("a", "b"))
+    source = Source("job", x, np.arange(60) % 2, (Axis(),), ("i",), ("a", "b"))
     model = vt.ViTConfig(input=(1, 8), patch=(4,), dim=4, depth=1, heads=1)
     folder = tmp_path_factory.mktemp("folder") / "run"
-    train(Experiment(source, model, TrainConfig(steps=2, batch=8)), folder, bar=False)
+    train(SupervisedJob(source, model, TrainConfig(steps=2, batch=8)), folder, bar=False)
     return folder
 
 
@@ -36,13 +36,13 @@ def test_what_training_wrote_is_read(run: Path) -> None:
     ("name", "text", "what"),
     [
         ("experiment.json", '{"command": []}', "'train'"),
-        ("experiment.json", "[]", "what it holds"),
+        ("experiment.json", "[]", "its content"),
         ("experiment.json", "\xff", "experiment.json"),
-        ("result.json", "5", "what it holds"),
+        ("result.json", "5", "its content"),
         ("result.json", '{"test": 5}', "'test'"),
         ("result.json", '{"test": {"accuracy": "high"}}', "'accuracy'"),
         ("result.json", '{"steps": "many"}', "'steps'"),
-        ("metrics.jsonl", "5", "what it holds"),
+        ("metrics.jsonl", "5", "its content"),
         ("metrics.jsonl", '{"step": 1}', "'loss'"),
         ("metrics.jsonl", '{"step": 1, "validation": []}', "'validation'"),
         ("metrics.jsonl", '{"step": 1, "validation": {"accuracy": 1}}', "'loss'"),

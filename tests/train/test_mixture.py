@@ -10,11 +10,11 @@ import torch
 from torch import Tensor, nn
 from torch.distributions import Categorical, Independent, Laplace, MixtureSameFamily
 
+from vitreous.core.errors import InputError
 from vitreous.data import Axis, Source, Target
 from vitreous.data.scale import Scaling, fit_scaling
-from vitreous.errors import InputError
-from vitreous.train.stream import FreshStream
-from vitreous.train.task import Mixture, Regression, task_for, task_from_dict
+from vitreous.run.task import Mixture, Regression, task_for, task_from_dict
+from vitreous.train.batches import SimulatedBatches
 
 TARGETS = (Target("a", "Å", log=True), Target("angle", "°"))
 CPU = torch.device("cpu")
@@ -22,7 +22,7 @@ CPU = torch.device("cpu")
 
 def mixture(hypotheses: int = 3) -> Mixture:
     """A length by its logarithm, about 7.4 Å, and an angle."""
-    return Mixture(TARGETS, mean=(2.0, 90.0), scale=(0.5, 10.0), loss_name="l1", hypotheses=hypotheses)
+    return Mixture(TARGETS, mean=(2.0, 90.0), scale=(0.5, 10.0), hypotheses=hypotheses)
 
 
 def raw(middles: Tensor, widths: Tensor, weights: Tensor) -> Tensor:
@@ -152,7 +152,7 @@ def test_hypotheses_begin_apart_and_among_the_targets() -> None:
     task = mixture(4)
     rng = np.random.default_rng(0)
     y = np.column_stack([np.exp(rng.normal(2, 0.5, 300)), rng.normal(90, 10, 300)])
-    start = task.start(y)
+    start = task.initial_outputs(y)
     assert start.shape == (task.outputs,)
     middles, widths, weights = task.parts(start[None])
     assert nn.functional.pdist(middles[0]).min() > 1  # deviations
@@ -164,7 +164,7 @@ def test_hypotheses_begin_apart_and_among_the_targets() -> None:
 def test_outliers_do_not_make_hypotheses_begin_as_one() -> None:
     task = Mixture((Target("y"),), (0.0,), (1.0,), hypotheses=4)
     y = np.concatenate([np.linspace(-2, 2, 50), [-5.0, -8.0, 6.0, 9.0]])[:, None]
-    places = task.parts(task.start(y)[None])[0].flatten().sort().values
+    places = task.parts(task.initial_outputs(y)[None])[0].flatten().sort().values
     assert places.diff().min() > 0.3
 
 
@@ -188,7 +188,7 @@ def test_two_hypotheses_learn_two_answers_where_one_settles_between_them() -> No
     plain = Regression((Target("y"),), (0.0,), (1.0,), "mse")
     assert plain.physical(learn(plain, 1, None)(x)).abs().max() < 0.4  # the mean of both, which is neither
     task = Mixture((Target("y"),), (0.0,), (1.0,), hypotheses=2)
-    both = learn(task, task.outputs, task.start(np.linspace(-2, 2, 50)[:, None]))
+    both = learn(task, task.outputs, task.initial_outputs(np.linspace(-2, 2, 50)[:, None]))
     out = both(x)
     middles = task.parts(out)[0][..., 0].sort(dim=1).values
     assert (middles[:, 1:] - x).abs().max() < 0.2
@@ -205,7 +205,7 @@ def labelled(targets: tuple[Target, ...] = TARGETS) -> Source:
 def test_hypotheses_make_the_task_a_mixture_scaled_by_logarithms() -> None:
     source = labelled()
     assert source.y is not None
-    task = task_for(source, np.arange(50), "l1", hypotheses=4)
+    task = task_for(source, np.arange(50), hypotheses=4)
     assert isinstance(task, Mixture)
     assert (task.hypotheses, task.outputs) == (4, 4 * 5)
     assert task.mean == pytest.approx([np.log(source.y[:, 0]).mean(), source.y[:, 1].mean()])
@@ -215,13 +215,23 @@ def test_hypotheses_make_the_task_a_mixture_scaled_by_logarithms() -> None:
     assert not isinstance(task_for(source, np.arange(50)), Mixture)
 
 
+def test_a_loss_is_refused_beside_hypotheses_which_would_ignore_it() -> None:
+    with pytest.raises(InputError, match="loss: found 'l1', but a task with several hypotheses has its own loss"):
+        task_for(labelled(), np.arange(50), "l1", hypotheses=4)
+
+
+def test_a_mixture_of_an_earlier_version_that_names_a_loss_is_read() -> None:
+    task = mixture()
+    assert task_from_dict(task.to_dict() | {"loss": "l1"}) == task
+
+
 def test_what_has_no_hypotheses_or_no_logarithm_is_refused() -> None:
     source = labelled()
     classes = Source("c", source.x[:4], np.array([0, 1, 0, 1]), (Axis(),), ("i",), classes=("u", "v"))
     with pytest.raises(InputError, match="is for regression, but c has classes"):
         task_for(classes, np.arange(4), hypotheses=2)
     y = np.array([[1.0, -5.0], [2.0, 3.0]])
-    with pytest.raises(InputError, match="'angle' is to be learned by its logarithm, but has values of 0 or below"):
+    with pytest.raises(InputError, match="'angle' is learned as a logarithm, but has values of 0 or below"):
         Source("s", source.x[:2], y, (Axis(),), ("i",), targets=(TARGETS[0], Target("angle", "°", log=True)))
 
 
@@ -246,8 +256,8 @@ def drawing(count: int, device: torch.device) -> tuple[Tensor, Tensor]:
     return x, torch.stack([x.sum((1, 2)) + 1, 90 + x[:, 0, 0]], dim=1)
 
 
-def stream(seed: int = 0, rank: int = 0, world: int = 1, batch: int = 12) -> FreshStream:
-    return FreshStream(replace(labelled(), fresh=drawing), mixture(), batch, seed, CPU, rank, world)
+def stream(seed: int = 0, rank: int = 0, world: int = 1, batch: int = 12) -> SimulatedBatches:
+    return SimulatedBatches(replace(labelled(), fresh=drawing), mixture(), batch, seed, CPU, rank, world)
 
 
 @pytest.mark.parametrize("ahead", [1, 4])

@@ -10,15 +10,15 @@ import torch
 from torch import nn
 
 import vitreous as vt
-from vitreous.cli.learn import Scale
+from vitreous.cli.options import Scale
+from vitreous.core.errors import InputError
 from vitreous.data import Axis, Source
 from vitreous.data.scale import SCALINGS, Scaling, fit_scaling
-from vitreous.errors import InputError
 from vitreous.train import Classification, TrainConfig
-from vitreous.train import stream as streams
+from vitreous.train import batches as streams
+from vitreous.train.batches import StoredBatches
 from vitreous.train.muon import Muon
-from vitreous.train.optim import decays, optimisers, rate
-from vitreous.train.stream import ArrayStream
+from vitreous.train.optimiser import create_optimisers, decays, learning_rate_factor
 
 TASK = Classification(("even", "odd"))
 CPU = torch.device("cpu")
@@ -32,7 +32,7 @@ def numbered(count: int) -> Source:
 
 def test_every_row_comes_once_an_epoch() -> None:
     rows = np.arange(5, 42)
-    stream = ArrayStream(numbered(50), rows, TASK, batch=8, seed=3, device=CPU)
+    stream = StoredBatches(numbered(50), rows, TASK, batch=8, seed=3, device=CPU)
     seen = torch.cat([stream(step)[0][:, 0, 0] for step in range(37)]).numpy()  # 8 epochs of 37 rows
     for epoch in range(8):
         assert sorted(seen[epoch * 37 : (epoch + 1) * 37]) == rows.tolist()
@@ -40,21 +40,21 @@ def test_every_row_comes_once_an_epoch() -> None:
 
 
 def test_labels_stay_with_their_samples() -> None:
-    x, y = ArrayStream(numbered(50), np.arange(50), TASK, batch=16, seed=0, device=CPU)(2)
+    x, y = StoredBatches(numbered(50), np.arange(50), TASK, batch=16, seed=0, device=CPU)(2)
     assert torch.equal(x[:, 0, 0] % 2, y[:, 1])
 
 
 def test_a_step_does_not_depend_on_the_steps_before() -> None:
-    walked = ArrayStream(numbered(50), np.arange(50), TASK, batch=16, seed=0, device=CPU)
+    walked = StoredBatches(numbered(50), np.arange(50), TASK, batch=16, seed=0, device=CPU)
     for step in range(9):
         walked(step)
-    jumped = ArrayStream(numbered(50), np.arange(50), TASK, batch=16, seed=0, device=CPU)
+    jumped = StoredBatches(numbered(50), np.arange(50), TASK, batch=16, seed=0, device=CPU)
     assert torch.equal(walked(9)[0], jumped(9)[0])
 
 
 def test_processes_share_each_batch() -> None:
-    whole = ArrayStream(numbered(50), np.arange(50), TASK, batch=16, seed=0, device=CPU)
-    shares = [ArrayStream(numbered(50), np.arange(50), TASK, 16, 0, CPU, rank, 4) for rank in range(4)]
+    whole = StoredBatches(numbered(50), np.arange(50), TASK, batch=16, seed=0, device=CPU)
+    shares = [StoredBatches(numbered(50), np.arange(50), TASK, 16, 0, CPU, rank, 4) for rank in range(4)]
     for step in range(7):
         assert torch.equal(torch.cat([share(step)[0] for share in shares]), whole(step)[0])
 
@@ -63,9 +63,9 @@ def test_data_larger_than_memory_give_the_same_batches(monkeypatch: pytest.Monke
     source = numbered(50)
     np.save(tmp_path / "x.npy", source.x)
     mapped = Source("m", np.load(tmp_path / "x.npy", mmap_mode="r"), source.y, (Axis(),), ("i",), classes=TASK.classes)
-    resident = ArrayStream(source, np.arange(7, 50), TASK, batch=16, seed=0, device=CPU)
-    monkeypatch.setattr(streams, "_RESIDENT", 0)
-    read = ArrayStream(mapped, np.arange(7, 50), TASK, batch=16, seed=0, device=CPU)
+    resident = StoredBatches(source, np.arange(7, 50), TASK, batch=16, seed=0, device=CPU)
+    monkeypatch.setattr(streams, "RESIDENT_BYTES", 0)
+    read = StoredBatches(mapped, np.arange(7, 50), TASK, batch=16, seed=0, device=CPU)
     assert read.samples is None
     for step in (0, 1, 2, 7, 3):
         assert all(torch.equal(a, b) for a, b in zip(read(step), resident(step), strict=True))
@@ -140,24 +140,24 @@ def test_norms_biases_and_positions_have_no_decay() -> None:
 @pytest.mark.parametrize("kind", ["adamw", "muon"])
 def test_every_parameter_has_one_optimiser(kind: str) -> None:
     model = vt.create_model("vit_micro_patch2_8")
-    made = optimisers(model, kind, 1e-3, 0.05)
-    held = [id(p) for optimiser in made for group in optimiser.param_groups for p in group["params"]]
+    job = create_optimisers(model, kind, 1e-3, 0.05)
+    held = [id(p) for optimiser in job for group in optimiser.param_groups for p in group["params"]]
     assert sorted(held) == sorted(id(p) for p in model.parameters())
     if kind == "muon":
         names = {id(p): name for name, p in model.named_parameters()}
-        matrices = {names[id(p)] for p in made[0].param_groups[0]["params"]}
+        matrices = {names[id(p)] for p in job[0].param_groups[0]["params"]}
         assert len(matrices) == 4 * 4
         assert all(name.startswith("blocks.") and name.endswith("weight") for name in matrices)
 
 
 def test_the_rate_rises_and_falls() -> None:
-    factors = [rate(step, 1000, 0.1) for step in range(1000)]
+    factors = [learning_rate_factor(step, 1000, 0.1) for step in range(1000)]
     assert factors[0] == pytest.approx(0.01)
     assert max(factors) == factors[99] == factors[100] == pytest.approx(1.0)
     assert all(a <= b for a, b in itertools.pairwise(factors[:100]))
     assert all(a >= b for a, b in itertools.pairwise(factors[100:]))
     assert factors[-1] == pytest.approx(0.01, abs=1e-4)
-    assert rate(550, 1000, 0.1) == pytest.approx((1 + 0.01) / 2, abs=1e-3)  # half way down the cosine
+    assert learning_rate_factor(550, 1000, 0.1) == pytest.approx((1 + 0.01) / 2, abs=1e-3)  # half way down the cosine
 
 
 @pytest.mark.parametrize(
@@ -185,7 +185,7 @@ def test_gradient_checkpointing_changes_no_gradient() -> None:
         return [p.grad.clone() for p in model.parameters() if p.grad is not None]
 
     plain = gradients()
-    model.checkpointing = True
+    model.set_execution(checkpointing=True)
     assert all(torch.equal(a, b) for a, b in zip(plain, gradients(), strict=True))
     assert isinstance(model, nn.Module)
 

@@ -12,29 +12,19 @@ import torch
 
 import vitreous as vt
 from benchmarks import few_labels, small_spectra
-from tests.recipes import choices, narrow, two_steps
+from tests.recipes import SUPERVISED, choices, narrow, two_steps
 from tests.spectra import spectra_file
 from tests.users import fails
 from vitreous.cli import main
+from vitreous.core.errors import InputError
 from vitreous.data import Source
 from vitreous.data.augment import Augment
 from vitreous.data.source import Axis
-from vitreous.errors import InputError
 from vitreous.nn import ViTConfig
 from vitreous.nn.pretraining import METHODS, PretrainConfig
-from vitreous.train import (
-    RECIPES,
-    Experiment,
-    PretrainExperiment,
-    TrainConfig,
-    pretrain,
-    pretraining,
-    read_start,
-    train,
-)
-from vitreous.train.course import Course
-from vitreous.train.optim import FACTOR, optimisers
-from vitreous.train.pretrain import load_pretraining, prepare_with
+from vitreous.train import PretrainJob, SupervisedJob, TrainConfig, pretrain_job, read_start, train
+from vitreous.train.optimiser import FACTOR, create_optimisers
+from vitreous.train.pretrain import load_pretraining
 from vitreous.zoo import load_model
 
 MODEL = ViTConfig(input=(1, 20), patch=(4,), dim=16, depth=3, heads=2)
@@ -47,8 +37,8 @@ def spectra(rows: int = 80) -> Source:
     return Source("walks", x, (x[:, 0, 7] > 0).astype(np.int64), (Axis(),), ("intensity",), ("down", "up"))
 
 
-def experiment(**changes: Any) -> Experiment:
-    return replace(Experiment(spectra(), MODEL, SHORT), **changes)
+def experiment(**changes: Any) -> SupervisedJob:
+    return replace(SupervisedJob(spectra(), MODEL, SHORT), **changes)
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +46,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Pre-trainings by every method."""
     folder = tmp_path_factory.mktemp("runs")
     for method in METHODS:
-        pretrain(pretraining(experiment(), PretrainConfig(method)), folder / method, device="cpu", bar=False)
+        train(pretrain_job(experiment(), PretrainConfig(method)), folder / method, device="cpu", bar=False)
     return folder
 
 
@@ -77,8 +67,8 @@ def test_a_pre_training_is_a_run_like_any_other(runs: Path, method: str) -> None
 def test_longer_pre_training_ends_with_a_lower_loss(tmp_path: Path, method: str) -> None:
     losses = []
     for steps in (2, 60):
-        made = pretraining(experiment(train=replace(SHORT, steps=steps)), PretrainConfig(method))
-        result = pretrain(made, tmp_path / str(steps), device="cpu", bar=False)
+        job = pretrain_job(experiment(settings=replace(SHORT, steps=steps)), PretrainConfig(method))
+        result = train(job, tmp_path / str(steps), device="cpu", bar=False)
         losses.append(result["validation"]["loss"])
     assert losses[1] < losses[0]
 
@@ -87,7 +77,7 @@ def test_longer_pre_training_ends_with_a_lower_loss(tmp_path: Path, method: str)
 def test_resuming_gives_the_weights_of_a_run_that_was_not_stopped(
     runs: Path, tmp_path: Path, method: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made = pretraining(experiment(), PretrainConfig(method))
+    job = pretrain_job(experiment(), PretrainConfig(method))
     calls = 0
 
     def stop(step: int) -> None:
@@ -96,29 +86,26 @@ def test_resuming_gives_the_weights_of_a_run_that_was_not_stopped(
         if calls > 6:
             raise KeyboardInterrupt
 
-    stream = Course.__init__
+    batches = PretrainJob.batches
 
-    def stopping(self: Course, *args: Any, **rest: Any) -> None:
-        stream(self, *args, **rest)
-        inner = self.stream
-        object.__setattr__(self, "stream", lambda step: (stop(step), inner(step))[1])
+    def stopping(self: PretrainJob, step: int) -> tuple[torch.Tensor, torch.Tensor]:
+        stop(step)
+        return batches(self, step)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Course, "__init__", stopping)
+        patch.setattr(PretrainJob, "batches", stopping)
         with pytest.raises(KeyboardInterrupt):
-            pretrain(made, tmp_path / "run", device="cpu", bar=False)
-    pretrain(made, tmp_path / "run", resume=True, device="cpu", bar=False)
+            train(job, tmp_path / "run", device="cpu", bar=False)
+    train(job, tmp_path / "run", resume=True, device="cpu", bar=False)
     whole, resumed = (load_pretraining(run).state_dict() for run in (runs / method, tmp_path / "run"))
     assert all(torch.equal(whole[name], value) for name, value in resumed.items())
 
 
-@pytest.mark.parametrize("recipe", [name for name in RECIPES if name != "powder-cnn"])
-def test_every_recipe_of_a_vit_is_pre_trained_and_trained_further(
-    recipe: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    made = narrow(two_steps(recipe, choices(recipe)[0], monkeypatch))
-    pretrain(pretraining(made, PretrainConfig()), tmp_path / "before", device="cpu", bar=False)
-    begun = replace(made, start=read_start(tmp_path / "before"))
+@pytest.mark.parametrize("recipe", [name for name in SUPERVISED if name != "powder-cnn"])
+def test_every_recipe_of_a_vit_is_pre_trained_and_trained_further(recipe: str, tmp_path: Path) -> None:
+    job = narrow(two_steps(recipe, choices(recipe)[0]))
+    train(pretrain_job(job, PretrainConfig()), tmp_path / "before", device="cpu", bar=False)
+    begun = replace(job, start=read_start(tmp_path / "before"))
     result = train(begun, tmp_path / "after", device="cpu", bar=False)
     assert np.isfinite(result["validation"]["loss"])
 
@@ -129,28 +116,28 @@ def test_labels_are_not_looked_at(runs: Path, tmp_path: Path) -> None:
     found = []
     for name, y in (("given", source.y), ("none", None)):
         classes = source.classes if y is not None else ()
-        made = experiment(source=replace(source, y=y, classes=classes, parts=parts), test=0.0)
-        pretrain(pretraining(made, PretrainConfig()), tmp_path / name, device="cpu", bar=False)
+        job = experiment(source=replace(source, y=y, classes=classes, parts=parts), test=0.0)
+        train(pretrain_job(job, PretrainConfig()), tmp_path / name, device="cpu", bar=False)
         found.append(load_model(tmp_path / name).state_dict())
     assert all(torch.equal(found[0][name], value) for name, value in found[1].items())
 
 
 def test_the_views_of_a_sample_are_its_augmentations_without_blends() -> None:
-    made = pretraining(experiment(augment=Augment(noise=0.1, mixup=0.5)), PretrainConfig("contrast"))
-    assert made.augment == Augment(noise=0.1)
+    job = pretrain_job(experiment(augment=Augment(noise=0.1, mixup=0.5)), PretrainConfig("contrast"))
+    assert job.augment == Augment(noise=0.1)
     x = torch.randn(4, 1, 20)
-    views = prepare_with(made)(x)
+    views = job.view()(x)
     assert views.shape == (4, 2, 1, 20)
     assert not torch.equal(views[:, 0], views[:, 1])
-    still = replace(made, augment=Augment())
-    assert torch.equal(prepare_with(still)(x), torch.stack([x, x], dim=1))
+    still = replace(job, augment=Augment())
+    assert torch.equal(still.view()(x), torch.stack([x, x], dim=1))
 
 
 def test_what_is_damaged_is_beside_what_it_was() -> None:
-    made = pretraining(experiment(), PretrainConfig("denoise"))
-    made = replace(made, augment=Augment())
+    job = pretrain_job(experiment(), PretrainConfig("denoise"))
+    job = replace(job, augment=Augment())
     x = torch.randn(4, 1, 20)
-    damaged, whole = prepare_with(made)(x).unbind(1)
+    damaged, whole = job.view()(x).unbind(1)
     assert torch.equal(whole, x)
     assert not torch.allclose(damaged, x)
 
@@ -158,8 +145,8 @@ def test_what_is_damaged_is_beside_what_it_was() -> None:
 @pytest.mark.parametrize("method", METHODS)
 def test_a_training_begins_with_the_encoder_of_the_run(runs: Path, tmp_path: Path, method: str) -> None:
     start = read_start(runs / method)
-    made = experiment(start=start, train=replace(SHORT, steps=1, lr=0.0))
-    train(made, tmp_path / "run", device="cpu", bar=False)
+    job = experiment(start=start, settings=replace(SHORT, steps=1, lr=0.0))
+    train(job, tmp_path / "run", device="cpu", bar=False)
     before, after = start.model.state_dict(), load_model(tmp_path / "run").state_dict()
     assert all(torch.equal(after[name], value) for name, value in before.items())
     assert after.keys() - before.keys() == {"head.layers.0.weight", "head.layers.0.bias"}
@@ -169,10 +156,12 @@ def test_a_training_begins_with_the_encoder_of_the_run(runs: Path, tmp_path: Pat
 def test_frozen_weights_do_not_move_and_the_head_does(runs: Path, tmp_path: Path) -> None:
     start = read_start(runs / "masked")
     settings = replace(SHORT, freeze=True, optimiser="muon", weight_decay=0.1, ema=0.9)
-    train(experiment(start=start, train=settings), tmp_path / "run", device="cpu", bar=False)
+    train(experiment(start=start, settings=settings), tmp_path / "run", device="cpu", bar=False)
     after = load_model(tmp_path / "run").state_dict()
     assert all(torch.equal(after[name], value) for name, value in start.model.state_dict().items())
-    train(experiment(start=start, train=replace(SHORT, steps=1, lr=0.0)), tmp_path / "other", device="cpu", bar=False)
+    train(
+        experiment(start=start, settings=replace(SHORT, steps=1, lr=0.0)), tmp_path / "other", device="cpu", bar=False
+    )
     head = load_model(tmp_path / "other").state_dict()
     assert not torch.equal(head["head.layers.0.weight"], after["head.layers.0.weight"])
 
@@ -189,7 +178,7 @@ def test_without_freezing_all_blocks_learn(runs: Path, tmp_path: Path) -> None:
 def test_the_learning_rate_falls_by_a_factor_from_each_layer_to_the_one_below(kind: str) -> None:
     model = vt.ViT(replace(MODEL, out=2))
     found = {
-        id(p): group[FACTOR] for each in optimisers(model, kind, 1e-3, 0.05, 0.5) for group in each.param_groups
+        id(p): group[FACTOR] for each in create_optimisers(model, kind, 1e-3, 0.05, 0.5) for group in each.param_groups
         for p in group["params"]
     }  # fmt: skip
     expected = {
@@ -208,7 +197,7 @@ def test_one_step_moves_each_layer_by_its_own_learning_rate(runs: Path, tmp_path
     for decay in (1.0, 0.5):
         settings = replace(SHORT, steps=1, layer_decay=decay, weight_decay=0.0, warmup=0.0, optimiser=kind)
         run = tmp_path / str(decay)
-        train(experiment(start=start, train=settings), run, device="cpu", bar=False)
+        train(experiment(start=start, settings=settings), run, device="cpu", bar=False)
         after, before = load_model(run).state_dict(), start.model.state_dict()
         names = [*(f"blocks.{i}.mlp.layers.0.weight" for i in range(3)), "tokenizer.project.weight"]
         moved.append([float((after[name] - before[name]).norm()) for name in names])
@@ -218,11 +207,11 @@ def test_one_step_moves_each_layer_by_its_own_learning_rate(runs: Path, tmp_path
 
 def test_a_decayed_training_resumes_to_equal_weights(runs: Path, tmp_path: Path) -> None:
     settings = replace(SHORT, layer_decay=0.75, optimiser="muon", keep="last")
-    made = experiment(start=read_start(runs / "masked"), train=settings)
-    train(made, tmp_path / "whole", device="cpu", bar=False)
+    job = experiment(start=read_start(runs / "masked"), settings=settings)
+    train(job, tmp_path / "whole", device="cpu", bar=False)
     shutil.copytree(tmp_path / "whole", tmp_path / "again")
     (tmp_path / "again" / "result.json").unlink()
-    train(made, tmp_path / "again", resume=True, device="cpu", bar=False)
+    train(job, tmp_path / "again", resume=True, device="cpu", bar=False)
     whole, again = (load_model(tmp_path / name).state_dict() for name in ("whole", "again"))
     assert all(torch.equal(whole[name], value) for name, value in again.items())
 
@@ -230,8 +219,8 @@ def test_a_decayed_training_resumes_to_equal_weights(runs: Path, tmp_path: Path)
 def test_a_supervised_run_is_begun_from_as_well(runs: Path, tmp_path: Path) -> None:
     train(experiment(), tmp_path / "first", device="cpu", bar=False)
     start = read_start(tmp_path / "first")
-    made = experiment(start=start, train=replace(SHORT, steps=1, lr=0.0, seed=5))
-    train(made, tmp_path / "second", device="cpu", bar=False)
+    job = experiment(start=start, settings=replace(SHORT, steps=1, lr=0.0, seed=5))
+    train(job, tmp_path / "second", device="cpu", bar=False)
     first, second = (load_model(tmp_path / name).state_dict() for name in ("first", "second"))
     assert {n for n, value in second.items() if not torch.equal(first[n], value)} == {
         "head.layers.0.weight", "head.layers.0.bias"
@@ -248,9 +237,9 @@ def test_a_supervised_run_is_begun_from_as_well(runs: Path, tmp_path: Path) -> N
     ],
 )
 def test_a_run_of_another_model_is_refused_in_one_line(runs: Path, tmp_path: Path, other: Any, told: str) -> None:
-    made = experiment(start=read_start(runs / "masked"), model=replace(MODEL, **other))
+    job = experiment(start=read_start(runs / "masked"), config=replace(MODEL, **other))
     with pytest.raises(InputError, match=told) as fault:
-        train(made, tmp_path / "run", device="cpu", bar=False)
+        train(job, tmp_path / "run", device="cpu", bar=False)
     assert str(runs / "masked") in str(fault.value)
     assert not (tmp_path / "run").exists()
 
@@ -259,11 +248,11 @@ def test_a_run_of_another_tokenizer_is_refused_in_one_line(tmp_path: Path) -> No
     x = np.random.default_rng(0).random((40, 1, 256)).astype(np.float32)
     source = Source("peaks", x, np.arange(40) % 2, (Axis(),), ("intensity",), ("a", "b"))
     peaks = ViTConfig(input=(1, 256), tokens="peaks", peaks=6, position="none", dim=16, depth=3, heads=2)
-    made = Experiment(source, peaks, replace(SHORT, steps=1), scale="none")
-    pretrain(pretraining(made, PretrainConfig()), tmp_path / "peaks", device="cpu", bar=False)
+    job = SupervisedJob(source, peaks, replace(SHORT, steps=1), scale="none")
+    train(pretrain_job(job, PretrainConfig()), tmp_path / "peaks", device="cpu", bar=False)
     with pytest.raises(InputError, match="tokens = 'peaks', the model to train has tokens = 'patch'"):
         train(
-            replace(made, model=replace(MODEL, patch=(8,), input=(1, 256)), start=read_start(tmp_path / "peaks")),
+            replace(job, config=replace(MODEL, patch=(8,), input=(1, 256)), start=read_start(tmp_path / "peaks")),
             tmp_path / "run",
         )
 
@@ -300,7 +289,7 @@ def test_a_mistake_is_one_line(runs: Path, tmp_path: Path, capsys: pytest.Captur
     assert "has dim = 16, the model to train has dim = 64" in wide
     assert "--from" in fails(capsys, "train", data, *labels, "--freeze")
     scaled = fails(capsys, "train", data, *labels, "--from", str(runs / "masked"), "--scale", "slope")
-    assert "scale: samples are scaled as the run scaled them" in scaled
+    assert "scale: is that of the run" in scaled
     assert "'slop'" in fails(capsys, "train", data, *labels, "--scale", "slop")
     assert "scale: 'slope' is for spectra" in fails(capsys, "train", "digits", "--out", labels[-1], "--scale", "slope")
     assert "layer_decay: is for" in fails(capsys, "train", data, *labels, "--layer-decay", "0.5")
@@ -308,7 +297,7 @@ def test_a_mistake_is_one_line(runs: Path, tmp_path: Path, capsys: pytest.Captur
         capsys, "train", data, *labels, "--from", str(runs / "masked"), "--layer-decay", "1.5"
     )
     alone = fails(capsys, "pretrain", data, *labels, "--method", "contrast", "--batch", "1")
-    assert "batch: found 1, expected samples to contrast with" in alone
+    assert "batch: found 1, expected at least 2 samples to contrast" in alone
     assert "pre-training" in fails(capsys, "predict", str(runs / "masked"), data)
     assert "pre-training" in fails(capsys, "report", str(runs / "masked"))
     assert "ratio" in fails(capsys, "pretrain", data, *labels, "--ratio", "1.5")
@@ -331,8 +320,8 @@ def test_a_truncated_file_is_one_line(
 def test_an_estimator_begins_with_a_pre_trained_run(tmp_path: Path) -> None:
     x = spectra().x
     source = replace(spectra(), y=None, classes=())
-    made = PretrainExperiment(source, MODEL, PretrainConfig(), SHORT, scale="sample")
-    pretrain(made, tmp_path / "before", device="cpu", bar=False)
+    job = PretrainJob(source, MODEL, PretrainConfig(), SHORT, scale="sample")
+    train(job, tmp_path / "before", device="cpu", bar=False)
     options: dict[str, Any] = {"pretrained": tmp_path / "before", "steps": 2, "device": "cpu"}
     model = vt.ViTRegressor(**options, freeze=True).fit(x[:, 0], x[:, 0, 7])
     weights = load_model(tmp_path / "before").state_dict()

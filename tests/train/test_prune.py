@@ -14,9 +14,9 @@ from benchmarks.merging import main as benchmark
 from tests.spectra import spectra_file
 from tests.users import fails
 from vitreous.cli import main
+from vitreous.data import digits
 from vitreous.nn import ViT
-from vitreous.nn.budget import share
-from vitreous.train.budget import BudgetLoss
+from vitreous.train import PruneJob, train
 
 
 @pytest.fixture(scope="module")
@@ -121,7 +121,7 @@ def test_pruning_that_was_killed_goes_on_to_the_same_thresholds(runs: Path, tmp_
     whole, parts, options = str(tmp_path / "whole"), str(tmp_path / "parts"), ["--steps", "100"]
     main(["prune", str(runs / "vit"), "--out", whole, *options])
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("vitreous.train.budget.share", stop_after(70))
+        patch.setattr(PruneJob, "loss", stop_after(70))
         with pytest.raises(RuntimeError, match="killed"):
             main(["prune", str(runs / "vit"), "--out", parts, *options])
     main(["prune", str(runs / "vit"), "--out", parts, *options, "--resume"])
@@ -130,13 +130,13 @@ def test_pruning_that_was_killed_goes_on_to_the_same_thresholds(runs: Path, tmp_
 
 
 def stop_after(steps: int) -> Callable[..., torch.Tensor]:
-    """The share of the operations, until the training is killed."""
-    left = iter(range(steps))
+    """The loss, until the training is killed."""
+    left, loss = iter(range(steps)), PruneJob.loss
 
     def counting(*args: Any) -> torch.Tensor:
         if next(left, None) is None:
             raise RuntimeError("killed")
-        return share(*args)
+        return loss(*args)
 
     return counting
 
@@ -150,7 +150,7 @@ def test_mistakes_are_one_line(runs: Path, tmp_path: Path, capsys: pytest.Captur
         capsys, "eval", vit, data, *options, "--merge", "11"
     )
     assert "merge: a CNN has no tokens to merge" in fails(capsys, "predict", cnn, data, "--merge", "1")
-    assert "thresholds already" in fails(capsys, "predict", str(runs / "pruned"), data, "--merge", "1")
+    assert "already merges and drops tokens" in fails(capsys, "predict", str(runs / "pruned"), data, "--merge", "1")
     assert "prune: a CNN has no tokens to merge or drop" in fails(capsys, "prune", cnn, "--out", out)
     assert "has learned thresholds already" in fails(
         capsys, "prune", str(runs / "pruned"), "--out", out, "--data", data, *options
@@ -161,7 +161,7 @@ def test_mistakes_are_one_line(runs: Path, tmp_path: Path, capsys: pytest.Captur
         )
     assert "holds a run already" in fails(capsys, "prune", vit, "--out", cnn)
     assert "is no run folder" in fails(capsys, "prune", str(tmp_path), "--out", out)
-    assert "name them with --data" in fails(capsys, "prune", str(runs / "pruned"), "--out", out)
+    assert "the run has learned thresholds already" in fails(capsys, "prune", str(runs / "pruned"), "--out", out)
     assert not Path(out).exists()
 
 
@@ -178,7 +178,7 @@ def test_the_benchmark_prints_scores_beside_speed_and_draws_them(
     assert out.stat().st_size > 5_000
 
 
-def test_a_model_without_thresholds_cannot_keep_to_a_budget() -> None:
-    model = vt.create_model("vit_micro_patch2_8")
+def test_a_model_without_thresholds_cannot_keep_to_a_budget(tmp_path: Path) -> None:
+    config = vt.ViTConfig(input=(1, 8, 8), patch=(2,), dim=16, depth=1, heads=1)
     with pytest.raises(vt.InputError, match="a ViT without thresholds cannot keep to one"):
-        BudgetLoss(model, torch.nn.functional.mse_loss, 0.5)
+        train(PruneJob(digits(), config), tmp_path / "run", device="cpu", bar=False)

@@ -15,15 +15,15 @@ import safetensors.torch
 import torch
 
 import vitreous as vt
-from tests.recipes import choices, two_steps
+from tests.recipes import SUPERVISED, choices, two_steps
+from vitreous.core.errors import InputError
 from vitreous.data import Axis, Source, Target
 from vitreous.data.augment import Augment
-from vitreous.errors import InputError
-from vitreous.gallery import ENTRIES
 from vitreous.nn import CNNConfig
-from vitreous.train import RECIPES, Experiment, TrainConfig, load, train
+from vitreous.recipes import GALLERY
+from vitreous.train import SupervisedJob, TrainConfig, load, train
+from vitreous.train.checkpoint import LAST
 from vitreous.train.loop import Loop
-from vitreous.train.state import LAST
 
 ONE_THREAD = os.environ | {"OMP_NUM_THREADS": "1"}
 
@@ -39,10 +39,10 @@ def spectra(count: int = 300, seed: int = 0) -> Source:
     )
 
 
-def small(**settings: object) -> Experiment:
+def small(**settings: object) -> SupervisedJob:
     config: dict[str, object] = {"steps": 40, "batch": 32, "lr": 3e-3, "evaluate_every": 10, **settings}
     model = vt.ViTConfig(input=(1, 40), patch=(5,), dim=16, depth=2, heads=2, dropout=0.1)
-    return Experiment(spectra(), model, TrainConfig(**config), Augment(shift=1.0, noise=0.02), scale="channel")  # type: ignore[arg-type]
+    return SupervisedJob(spectra(), model, TrainConfig(**config), Augment(shift=1.0, noise=0.02), scale="channel")  # type: ignore[arg-type]
 
 
 def weights(run: Path) -> dict[str, torch.Tensor]:
@@ -75,12 +75,12 @@ def test_a_run_stopped_anywhere_and_resumed_ends_the_same(
     settings: dict[str, object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     train(small(**settings), tmp_path / "whole", bar=False)
-    made = small(**settings)
+    job = small(**settings)
 
     class Killed(BaseException):
         pass
 
-    step = Loop._step
+    step = Loop.step
     for kill in (13, 27, 30):
 
         def dying(self: Loop, number: int, kill: int = kill) -> None:
@@ -88,11 +88,11 @@ def test_a_run_stopped_anywhere_and_resumed_ends_the_same(
                 raise Killed
             step(self, number)
 
-        monkeypatch.setattr(Loop, "_step", dying)
+        monkeypatch.setattr(Loop, "step", dying)
         with pytest.raises(Killed):
-            train(made, tmp_path / "parts", resume=(tmp_path / "parts" / LAST).exists(), bar=False)
-    monkeypatch.setattr(Loop, "_step", step)
-    train(made, tmp_path / "parts", resume=True, bar=False)
+            train(job, tmp_path / "parts", resume=(tmp_path / "parts" / LAST).exists(), bar=False)
+    monkeypatch.setattr(Loop, "step", step)
+    train(job, tmp_path / "parts", resume=True, bar=False)
     assert same(tmp_path / "whole", tmp_path / "parts")
     whole, parts = ((tmp_path / name / "metrics.jsonl").read_text().splitlines() for name in ("whole", "parts"))
     assert [json.loads(line)["step"] for line in whole] == [json.loads(line)["step"] for line in parts]
@@ -127,20 +127,20 @@ from dataclasses import replace
 from test_run import small
 from vitreous.data.augment import Augment
 from vitreous.train import train
-made = small(**{settings!r})
-made = replace(made, augment=Augment(), model=replace(made.model, dropout=0.0))
+job = small(**{settings!r})
+job = replace(job, augment=Augment(), config=replace(job.config, dropout=0.0))
 {more}
-train(made, Path({out!r}), resume=True, device="cpu", bar=False)
+train(job, Path({out!r}), resume=True, device="cpu", bar=False)
 """
 _DIES = """
 import os, signal
 from vitreous.train.loop import Loop
-step = Loop._step
+step = Loop.step
 def dying(self, number):
     if number == 23 and os.environ["RANK"] == "1" and os.environ["TORCHELASTIC_RESTART_COUNT"] == "0":
         os.kill(os.getpid(), signal.SIGKILL)
     step(self, number)
-Loop._step = dying
+Loop.step = dying
 """
 
 
@@ -182,9 +182,9 @@ def test_a_process_that_dies_is_started_again_from_the_last_state(settings: dict
 
 def test_accumulation_gives_the_same_weights(tmp_path: Path) -> None:
     for parts in (1, 4):
-        made = small(steps=10, accumulate=parts)
-        made = replace(made, augment=Augment(), model=replace(made.model, dropout=0.0))
-        train(made, tmp_path / str(parts), bar=False)
+        job = small(steps=10, accumulate=parts)
+        job = replace(job, augment=Augment(), config=replace(job.config, dropout=0.0))
+        train(job, tmp_path / str(parts), bar=False)
     one, four = weights(tmp_path / "1"), weights(tmp_path / "4")
     for key in one:
         torch.testing.assert_close(four[key], one[key], atol=1e-5, rtol=1e-4)
@@ -204,7 +204,7 @@ def test_training_leaves_the_callers_random_numbers_alone(tmp_path: Path) -> Non
 
 
 def test_a_loss_that_is_not_finite_stops_the_run_and_keeps_the_last_good_state(tmp_path: Path) -> None:
-    made = small(steps=40, evaluate_every=10, clip=0.0)
+    job = small(steps=40, evaluate_every=10, clip=0.0)
 
     class Breaks(Augment):
         calls = 0
@@ -214,7 +214,7 @@ def test_a_loss_that_is_not_finite_stops_the_run_and_keeps_the_last_good_state(t
             return (x * float("nan") if Breaks.calls == 24 else x), y
 
     with pytest.raises(InputError, match=r"no longer finite after step 24; the state before it is in .*last.*lower lr"):
-        train(replace(made, augment=Breaks(noise=0.1)), tmp_path / "run", bar=False)
+        train(replace(job, augment=Breaks(noise=0.1)), tmp_path / "run", bar=False)
     state = safetensors.torch.load_file(tmp_path / "run" / LAST)
     assert all(value.isfinite().all() for value in state.values() if value.is_floating_point())
 
@@ -242,13 +242,13 @@ def test_a_full_disk_leaves_the_previous_state(tmp_path: Path, monkeypatch: pyte
 
 def test_a_run_is_not_overwritten(tmp_path: Path) -> None:
     train(small(steps=10), tmp_path / "run", bar=False)
-    with pytest.raises(InputError, match="holds a run already; go on with --resume"):
+    with pytest.raises(InputError, match="holds a run already; continue it with --resume"):
         train(small(steps=10), tmp_path / "run", bar=False)
 
 
 def test_the_seconds_of_a_run_are_those_of_all_its_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as slow:
-        slow.setattr(Loop, "_seconds", lambda loop: 1000.0)
+        slow.setattr(Loop, "seconds", lambda loop: 1000.0)
         assert train(small(steps=10), tmp_path / "run", bar=False)["seconds"] < 1000
     (tmp_path / "run" / "result.json").unlink()
     assert 1000 <= train(small(steps=10), tmp_path / "run", resume=True, bar=False)["seconds"] < 1100
@@ -279,7 +279,7 @@ def test_a_run_killed_before_its_first_state_begins_again(tmp_path: Path) -> Non
     assert same(tmp_path / "whole", tmp_path / "killed")
 
 
-@pytest.mark.parametrize("where", ["_step", "_look", "weights"])
+@pytest.mark.parametrize("where", ["step", "evaluate", "weights"])
 def test_a_run_stopped_by_the_keyboard_and_resumed_ends_the_same(
     where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -292,12 +292,12 @@ def test_a_run_stopped_by_the_keyboard_and_resumed_ends_the_same(
         nonlocal calls
         calls += 1
         found = real(self, *arguments)
-        if calls == {"_step": 25, "_look": 3, "weights": 4}[where]:
+        if calls == {"step": 25, "evaluate": 3, "weights": 4}[where]:
             raise KeyboardInterrupt
         return found
 
     monkeypatch.setattr(Loop, where, stopped)
-    with pytest.raises(KeyboardInterrupt, match=r"go on with --resume"):
+    with pytest.raises(KeyboardInterrupt, match=r"continue with --resume"):
         train(small(ema=0.9), tmp_path / "parts", bar=False)
     monkeypatch.setattr(Loop, where, real)
     train(small(ema=0.9), tmp_path / "parts", resume=True, bar=False)
@@ -329,7 +329,7 @@ def test_a_run_is_resumed_as_it_was_begun(tmp_path: Path) -> None:
         (lambda run: (run / "result.json").unlink(), "has not finished"),
         (lambda run: (run / "model.safetensors").write_bytes(b"x" * 99), "model.safetensors: the file is damaged"),
         (lambda run: (run / "model.safetensors").unlink(), "model.safetensors: no such file"),
-        (lambda run: (run / "config.json").write_text("{}"), "do not say what kind"),
+        (lambda run: (run / "config.json").write_text("{}"), "expected the kind of model"),
     ],
 )
 def test_a_damaged_run_is_told_in_one_line(damage: object, message: str, tmp_path: Path) -> None:
@@ -346,30 +346,30 @@ def test_a_batch_that_cannot_be_shared_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_cnn_runs_the_same_way(tmp_path: Path) -> None:
-    made = replace(
-        small(steps=60, ema=0.9, lr=1e-2), model=CNNConfig(input=(1, 40), widths=(8, 16), nonlocal_after=(1,))
+    job = replace(
+        small(steps=60, ema=0.9, lr=1e-2), config=CNNConfig(input=(1, 40), widths=(8, 16), nonlocal_after=(1,))
     )
-    train(made, tmp_path / "whole", bar=False)
+    train(job, tmp_path / "whole", bar=False)
     predictor = load(tmp_path / "whole")
     assert predictor(spectra(5).x).values is not None
 
 
 @pytest.mark.parametrize(
-    ("name", "choice"), [(name, choice) for name in RECIPES if name not in ENTRIES for choice in choices(name)], ids=str
+    ("name", "choice"),
+    [(name, choice) for name in SUPERVISED if name not in GALLERY for choice in choices(name)],
+    ids=str,
 )  # those of the gallery are trained and drawn in tests/gallery
-def test_every_recipe_runs_two_steps(
-    name: str, choice: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    made = two_steps(name, choice, monkeypatch)
-    result = train(made, tmp_path / "run", bar=False)
+def test_every_recipe_runs_two_steps(name: str, choice: dict[str, str], tmp_path: Path) -> None:
+    job = two_steps(name, choice)
+    result = train(job, tmp_path / "run", bar=False)
     assert result["steps"] == 2
-    score, most = ("accuracy", 1) if made.source.classes else ("rmse_scaled", 4)
+    score, most = ("accuracy", 1) if job.source.classes else ("rmse_scaled", 4)
     assert 0 <= result["test"][score] <= most
 
 
 def test_a_training_with_little_time_ends_in_it_with_a_low_rate(tmp_path: Path) -> None:
-    made = small(steps=1_000_000, minutes=3 / 60)
-    result = train(made, tmp_path / "run", bar=False)
+    job = small(steps=1_000_000, minutes=3 / 60)
+    result = train(job, tmp_path / "run", bar=False)
     lines = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
     rates = [line["lr"] for line in lines if "lr" in line]
     assert 1 < result["steps"] < 100_000

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from vitreous.cli import main
-from vitreous.train import run
+from vitreous.train import SupervisedJob, sweep, train
 
 SPACE = ["--dim", "16", "32", "--patch", "2", "4", "--depth", "1"]
 
@@ -14,22 +14,19 @@ SPACE = ["--dim", "16", "32", "--patch", "2", "4", "--depth", "1"]
 def test_a_sweep_tries_every_combination_once_and_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from vitreous.train import sweep
-
     trained: list[str] = []
-    real = run.train
 
-    def counting(made: run.Experiment, folder: Path, **settings: object) -> dict[str, object]:
+    def counting(job: SupervisedJob, folder: Path, **settings: object) -> dict[str, object]:
         if len(trained) == 2:
             raise KeyboardInterrupt
         trained.append(folder.name)
-        return real(made, folder, **settings)  # type: ignore[arg-type]
+        return train(job, folder, **settings)  # type: ignore[arg-type]
 
     monkeypatch.setattr(sweep, "train", counting)
     arguments = ["sweep", "digits", "--out", str(tmp_path / "study"), *SPACE, "--steps", "3", "--device", "cpu"]
     with pytest.raises(SystemExit):
         main(arguments)
-    monkeypatch.setattr(sweep, "train", real)
+    monkeypatch.setattr(sweep, "train", train)
     main(arguments)
     assert "Sweep, best test accuracy first" in capsys.readouterr().out
     folders = {path.parent.name for path in (tmp_path / "study").glob("*/result.json")}

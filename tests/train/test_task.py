@@ -8,12 +8,12 @@ import pytest
 import sklearn.metrics
 import torch
 
+from vitreous.core.errors import InputError
 from vitreous.data import Axis, Source, Target
 from vitreous.data.scale import Scaling
-from vitreous.errors import InputError
 from vitreous.nn import ViT, ViTConfig
-from vitreous.train.predictor import Predictor
-from vitreous.train.task import LOSSES, Classification, Regression, task_for, task_from_dict
+from vitreous.run.predictor import Predictor
+from vitreous.run.task import LOSSES, Classification, Regression, task_for, task_from_dict
 
 TARGETS = (Target("a", "Å"), Target("angle", "°"))
 
@@ -169,7 +169,14 @@ def test_a_constant_target_is_nothing_to_learn() -> None:
     """0.1 is not a sum of halves: the mean of many is not quite 0.1, and must not be taken for a spread."""
     y = np.column_stack([np.arange(999.0), np.full(999, 0.1)])
     source = Source(
-        "two", np.zeros((999, 1, 4)), y, (Axis(),), ("i",), (), (Target("x"), Target("same", log=True)), constant=True
+        "two",
+        np.zeros((999, 1, 4)),
+        y,
+        (Axis(),),
+        ("i",),
+        (),
+        (Target("x"), Target("same", log=True)),
+        allow_constant=True,
     )
     task = task_for(source, np.arange(999))
     encoded = task.encode(y)

@@ -16,19 +16,20 @@ from torch import Tensor
 from benchmarks.translation import unlike
 from tests.users import fails
 from vitreous.cli import main
-from vitreous.data.pairs import Pairs, part_of, split_pairs
-from vitreous.data.subwords import SPECIAL, Subwords
-from vitreous.errors import InputError
-from vitreous.insight.alignment import alignment_figure
-from vitreous.nn import RecurrentConfig, Transformer, TransformerConfig
-from vitreous.nn.models import TextConfig
-from vitreous.nn.seq2seq import END, PAD, START, UNKNOWN
-from vitreous.train import TEXTS, TextExperiment, TrainConfig, load_translator, train_text
-from vitreous.train.batches import Buckets, in_order
-from vitreous.train.recipes.translate import MODELS
-from vitreous.train.translate import answers, read_answers
-from vitreous.train.translation import Translation, scores
-from vitreous.train.translator import Translator
+from vitreous.core.errors import InputError
+from vitreous.recipes import load_recipe
+from vitreous.text.alignment import alignment_figure
+from vitreous.text.batches import BucketBatches, batches_in_order
+from vitreous.text.job import TranslationJob, read_translations, translate_greedily
+from vitreous.text.models import TextConfig
+from vitreous.text.pairs import Pairs, part_of, split_pairs
+from vitreous.text.recipe import MODELS
+from vitreous.text.recurrent import RecurrentConfig
+from vitreous.text.subwords import SPECIAL, Subwords
+from vitreous.text.task import Translation, corpus_scores
+from vitreous.text.transformer import END, PAD, START, UNKNOWN, Transformer, TransformerConfig
+from vitreous.text.translator import Translator, load_translator
+from vitreous.train import TrainConfig, train
 
 NUMBERS = {"one": "eins", "two": "zwei", "three": "drei", "four": "vier", "five": "fünf", "six": "sechs"}
 SMALL: dict[str, TextConfig] = {
@@ -44,16 +45,16 @@ def counted(count: int = 800) -> Pairs:
     return split_pairs("numbers", [(" ".join(row), " ".join(NUMBERS[word] for word in row)) for row in rows])
 
 
-def small(kind: str = "transformer", **settings: object) -> TextExperiment:
+def small(kind: str = "transformer", **settings: object) -> TranslationJob:
     config: dict[str, object] = {"steps": 30, "batch": 256, "lr": 5e-3, "evaluate_every": 10, **settings}
-    return TextExperiment(counted(), SMALL[kind], TrainConfig(**config), ("English", "German"), 100)  # type: ignore[arg-type]
+    return TranslationJob(counted(), SMALL[kind], TrainConfig(**config), ("English", "German"), 100)  # type: ignore[arg-type]
 
 
 @pytest.fixture(scope="module", params=SMALL)
 def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run that has learnt to count."""
     folder = tmp_path_factory.mktemp("runs") / request.param
-    result = train_text(small(request.param, steps=300, ema=0.9, evaluate_every=300), folder, device="cpu", bar=False)
+    result = train(small(request.param, steps=300, ema=0.9, evaluate_every=300), folder, device="cpu", bar=False)
     assert result["test"]["bleu"] > 90
     return folder
 
@@ -64,8 +65,8 @@ def test_a_run_holds_what_is_needed_to_translate(run: Path) -> None:
     translator = load_translator(run)
     assert translator(["two three", "six"]) == ["zwei drei", "sechs"]
     assert translator(["two three"], width=1) == ["zwei drei"]
-    made = read_answers(run / "test.tsv")
-    assert [row[:2] for row in made] == list(counted().test)
+    job = read_translations(run / "test.tsv")
+    assert [row[:2] for row in job] == list(counted().test)
 
 
 @pytest.fixture(scope="module")
@@ -73,7 +74,7 @@ def writer() -> Translator:
     """One that knows capitals and stops; what it makes of them is another matter."""
     torch.manual_seed(0)
     written = [(f"{a.capitalize()}, e.g. i.e.! {b}?", f"{b}.") for a, b in counted().train]
-    subwords = Subwords.learnt((text for pair in written for text in pair), 100)
+    subwords = Subwords.learned((text for pair in written for text in pair), 100)
     model = Transformer(replace(SMALL["transformer"], vocabulary=len(subwords), length=24))  # type: ignore[arg-type]
     return Translator(model, Translation("English", "German"), subwords)
 
@@ -135,8 +136,8 @@ def test_the_loss_is_that_of_smoothed_words_without_padding() -> None:
 
 def test_scores_are_of_translations_against_references() -> None:
     references = ["die Datei ist nicht lesbar", "der Ordner ist leer"]
-    assert scores(references, references)["bleu"] == pytest.approx(100)
-    wrong = scores(["die Datei ist nicht da", "ein Ordner"], references)
+    assert corpus_scores(references, references)["bleu"] == pytest.approx(100)
+    wrong = corpus_scores(["die Datei ist nicht da", "ein Ordner"], references)
     assert 10 < wrong["bleu"] < 90
     sacrebleu = pytest.importorskip("sacrebleu")
     assert wrong["bleu"] == sacrebleu.corpus_bleu(["die Datei ist nicht da", "ein Ordner"], [references]).score
@@ -145,7 +146,7 @@ def test_scores_are_of_translations_against_references() -> None:
 def test_sources_that_are_too_long_have_no_translation_and_count(run: Path) -> None:
     translator = load_translator(run)
     rows = translator.subwords.encode(["two three", "one " * 40])
-    assert answers(translator.model, translator.subwords, rows) == ["zwei drei", ""]
+    assert translate_greedily(translator.model, translator.subwords, rows) == ["zwei drei", ""]
 
 
 def test_alignments_sum_to_one_and_find_the_words(run: Path) -> None:
@@ -161,27 +162,27 @@ def test_a_run_stopped_and_resumed_ends_the_same(kind: str, tmp_path: Path, monk
     class Killed(BaseException):
         pass
 
-    train_text(small(kind), tmp_path / "whole", device="cpu", bar=False)
+    train(small(kind), tmp_path / "whole", device="cpu", bar=False)
     calls = []
 
-    def dies(buckets: Buckets, step: int) -> object:
+    def dies(buckets: BucketBatches, step: int) -> object:
         if step == 17 and not calls:
             calls.append(step)
             raise Killed
         return called(buckets, step)
 
-    called = Buckets.__call__
-    monkeypatch.setattr(Buckets, "__call__", dies)
+    called = BucketBatches.__call__
+    monkeypatch.setattr(BucketBatches, "__call__", dies)
     with pytest.raises(Killed):
-        train_text(small(kind), tmp_path / "parts", device="cpu", bar=False)
-    train_text(small(kind), tmp_path / "parts", resume=True, device="cpu", bar=False)
+        train(small(kind), tmp_path / "parts", device="cpu", bar=False)
+    train(small(kind), tmp_path / "parts", resume=True, device="cpu", bar=False)
     one, other = (safetensors.torch.load_file(tmp_path / name / "model.safetensors") for name in ("whole", "parts"))
     assert all(torch.equal(one[name], other[name]) for name in one)
 
 
 @pytest.mark.parametrize("kind", SMALL)
 def test_a_step_can_be_recorded(kind: str, asked: list[str], tmp_path: Path) -> None:
-    train_text(small(kind, steps=4), tmp_path / "run", device="cpu", bar=False)
+    train(small(kind, steps=4), tmp_path / "run", device="cpu", bar=False)
     assert asked == []
 
 
@@ -190,32 +191,32 @@ def test_a_step_can_be_recorded(kind: str, asked: list[str], tmp_path: Path) -> 
 def test_recorded_steps_of_several_lengths_train_as_plain_ones_do(kind: str, tmp_path: Path) -> None:
     found = []
     for way in ("graph", "off"):
-        made = small(kind, compile=way, precision="float32", steps=60)
-        train_text(replace(made, model=replace(made.model, dropout=0.0)), tmp_path / way, device="cuda", bar=False)
+        job = small(kind, compile=way, precision="float32", steps=60)
+        train(replace(job, config=replace(job.config, dropout=0.0)), tmp_path / way, device="cuda", bar=False)
         found.append(safetensors.torch.load_file(tmp_path / way / "model.safetensors"))
     for name, value in found[0].items():
         torch.testing.assert_close(value, found[1][name], atol=5e-3, rtol=1e-2)
 
 
 def test_epochs_are_counted_in_batches(tmp_path: Path) -> None:
-    result = train_text(replace(small(), epochs=2.0), tmp_path / "run", device="cpu", bar=False)
-    made = small()
+    result = train(replace(small(), epochs=2.0), tmp_path / "run", device="cpu", bar=False)
+    job = small()
     subwords = Subwords((tmp_path / "run" / "subwords.json").read_text())
-    coded = [tuple(subwords.encode(list(pair))) for pair in made.pairs.train]
-    assert result["steps"] == 2 * len(Buckets(coded, 256, 16, 0, torch.device("cpu")))  # type: ignore[arg-type]
+    coded = [tuple(subwords.encode(list(pair))) for pair in job.pairs.train]
+    assert result["steps"] == 2 * len(BucketBatches(coded, 256, 16, 0, torch.device("cpu")))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("model", MODELS)
 def test_the_recipe_runs_two_steps(model: str, tmp_path: Path) -> None:
     try:
-        made = TEXTS["translate-en-de"](model)
+        job = load_recipe("translate-en-de").create(model)
     except InputError as fault:
         pytest.skip(f"the data are not here: {fault}")
-    few = {part: made.pairs.of(part)[:count] for part, count in (("train", 100), ("validation", 9), ("test", 3))}
-    settings = replace(made.train, steps=2, batch=128, evaluate_every=2)
-    tiny = replace(made.model, dim=24, depth=2)
-    made = replace(made, pairs=replace(made.pairs, **few), train=settings, model=tiny, subwords=300)
-    result = train_text(made, tmp_path / "run", device="cpu", bar=False)
+    few = {part: job.pairs.of(part)[:count] for part, count in (("train", 100), ("validation", 9), ("test", 3))}
+    settings = replace(job.settings, steps=2, batch=128, evaluate_every=2)
+    tiny = replace(job.config, dim=24, depth=2)
+    job = replace(job, pairs=replace(job.pairs, **few), settings=settings, config=tiny, subwords=300)
+    result = train(job, tmp_path / "run", device="cpu", bar=False)
     assert set(result["test"]) == {"bleu", "chrf"}
     assert len(load_translator(tmp_path / "run")(["Open the file"])) == 1
 
@@ -223,13 +224,13 @@ def test_the_recipe_runs_two_steps(model: str, tmp_path: Path) -> None:
 def test_every_pair_is_seen_once_an_epoch_and_batches_have_few_shapes() -> None:
     rng = np.random.default_rng(0)
     pairs = [([i + 4] * rng.integers(1, 30), [i + 4] * rng.integers(1, 30)) for i in range(500)]
-    buckets = Buckets(pairs, 256, 40, 3, torch.device("cpu"))
+    buckets = BucketBatches(pairs, 256, 40, 3, torch.device("cpu"))
     for epoch in range(2):
         batches = [buckets(epoch * len(buckets) + i) for i in range(len(buckets))]
         assert {int(x[row, 0, 0]) for x, _ in batches for row in range(len(x))} == set(range(4, 504))
         assert len({x.shape for x, _ in batches}) <= 6
         assert max(y.numel() for _, y in batches) <= 256
-    one, other = buckets(1), Buckets(pairs, 256, 40, 3, torch.device("cpu"))(1)
+    one, other = buckets(1), BucketBatches(pairs, 256, 40, 3, torch.device("cpu"))(1)
     assert torch.equal(one[0], other[0])
     assert not torch.equal(buckets(0)[0], buckets(len(buckets))[0])
     x, y = one
@@ -240,14 +241,14 @@ def test_every_pair_is_seen_once_an_epoch_and_batches_have_few_shapes() -> None:
 
 def test_processes_share_a_batch() -> None:
     pairs = [([i + 4], [i + 4]) for i in range(64)]
-    whole = Buckets(pairs, 128, 8, 0, torch.device("cpu"))(0)[0]
-    parts = [Buckets(pairs, 128, 8, 0, torch.device("cpu"), rank, 2)(0)[0] for rank in (0, 1)]
+    whole = BucketBatches(pairs, 128, 8, 0, torch.device("cpu"))(0)[0]
+    parts = [BucketBatches(pairs, 128, 8, 0, torch.device("cpu"), rank, 2)(0)[0] for rank in (0, 1)]
     assert torch.equal(torch.cat(parts).sort(0).values, whole.sort(0).values)
 
 
 def test_in_order_gives_each_pair_once() -> None:
     pairs = [([i + 4], [i + 4] * (i % 20)) for i in range(100)]
-    assert sorted(int(i) for x, _ in in_order(pairs, 64, 40) for i in x[:, 0, 0]) == list(range(4, 104))
+    assert sorted(int(i) for x, _ in batches_in_order(pairs, 64, 40) for i in x[:, 0, 0]) == list(range(4, 104))
 
 
 def test_equal_sources_are_in_one_part() -> None:
@@ -262,7 +263,7 @@ def test_equal_sources_are_in_one_part() -> None:
 
 def test_texts_come_back_from_their_subwords() -> None:
     texts = ["Öffne die Datei „%1“ …", "(a+b)  = 12345", "naïve café"]
-    subwords = Subwords.learnt(texts * 2, 200)
+    subwords = Subwords.learned(texts * 2, 200)
     assert subwords.decode(subwords.encode(texts)) == texts
     assert [SPECIAL[i] for i in (PAD, START, END, UNKNOWN)] == ["<pad>", "<s>", "</s>", "<unk>"]
     assert Subwords(subwords.content).encode(texts) == subwords.encode(texts)
@@ -295,7 +296,7 @@ def test_commands_take_texts(run: Path, tmp_path: Path, capsys: pytest.CaptureFi
 def test_mistakes_are_one_line(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "text: is empty" in fails(capsys, "predict", str(run), " ")
     assert "text: is not valid UTF-8" in fails(capsys, "predict", str(run), "bad\udcff")
-    assert "never seen: '<'" in fails(capsys, "predict", str(run), "one <pad> two")
+    assert "not in the vocabulary: '<'" in fails(capsys, "predict", str(run), "one <pad> two")
     assert "none.txt: no such file" in fails(capsys, "predict", str(run), "none.txt")
     empty, two = tmp_path / "empty.txt", tmp_path / "two lines.txt"
     empty.write_text("\n \n")
@@ -334,7 +335,7 @@ def test_a_damaged_folder_is_named(run: Path, tmp_path: Path) -> None:
     (broken / "result.json").unlink()
     with pytest.raises(InputError, match="has not finished"):
         load_translator(broken)
-    with pytest.raises(InputError, match="is no run that translates"):
+    with pytest.raises(InputError, match="does not translate texts"):
         load_translator(tmp_path)
 
 

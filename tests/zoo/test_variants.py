@@ -1,4 +1,4 @@
-"""Named models: their sizes, and a sweep of every one through all that a model must do."""
+"""Named models have the published sizes; each one trains, records, saves and exports."""
 
 from pathlib import Path
 
@@ -8,8 +8,8 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
 import vitreous as vt
-from vitreous.errors import InputError
-from vitreous.zoo import VARIANTS, cost, model_config, parts
+from vitreous.core.errors import InputError
+from vitreous.zoo import VARIANTS, model_config, model_cost, model_parts
 
 PARAMETERS = {  # S2.5, S4.6, and timm's figures
     "vit_base_patch16_224": 86_567_656,
@@ -24,12 +24,12 @@ def test_number_of_parameters(name: str, count: int) -> None:
     with torch.device("meta"):
         model = vt.create_model(name)
     assert sum(p.numel() for p in model.parameters()) == count
-    assert cost(VARIANTS[name]).parameters == count
+    assert model_cost(VARIANTS[name]).parameters == count
 
 
 @pytest.mark.parametrize("name", VARIANTS)
 def test_summary_accounts_for_every_parameter(name: str) -> None:
-    assert sum(count for _, _, count in parts(VARIANTS[name])) == cost(VARIANTS[name]).parameters
+    assert sum(count for _, _, count in model_parts(VARIANTS[name])) == model_cost(VARIANTS[name]).parameters
 
 
 def test_flops_are_those_of_a_real_forward() -> None:
@@ -37,11 +37,11 @@ def test_flops_are_those_of_a_real_forward() -> None:
     counter = FlopCounterMode(display=False)
     with counter, torch.no_grad(), sdpa_kernel(SDPBackend.MATH):  # in the open, where all products show
         vt.ViT(config).eval()(torch.randn(1, 1, 8, 8))
-    assert cost(config).flops == counter.get_total_flops()
+    assert model_cost(config).flops == counter.get_total_flops()
     n, d = 17, 64
     last = 2 * n * d * d + 10 * d * d + 2 * n * d  # where the class token alone asks, and goes on
     products = 2 * (16 * 4 * d + 3 * (12 * n * d * d + 2 * n * n * d) + last + 10 * d)
-    assert cost(config).flops == products
+    assert model_cost(config).flops == products
 
 
 @pytest.mark.parametrize("name", VARIANTS)
@@ -59,7 +59,7 @@ def test_every_model_trains_records_saves_and_exports(name: str, tmp_path: Path)
         out = model(x)
         with vt.record(model, layers=[0]) as seen:
             torch.testing.assert_close(model(x), out, atol=1e-5, rtol=1e-5)
-        assert seen.attention[0].shape[-1] == cost(model.config).tokens
+        assert seen.attention[0].shape[-1] == model_cost(model.config).tokens
 
         vt.save_model(model, tmp_path / name)
         loaded = vt.load_model(tmp_path / name).eval()
@@ -79,7 +79,7 @@ def test_overrides_reach_the_config() -> None:
     assert model.config.stride == (4, 4)
 
 
-def test_the_s0_model_is_the_sources() -> None:
+def test_the_spectrum_model_is_that_of_source_s0() -> None:
     config = VARIANTS["vit_spectrum_4500"]
     assert (config.input, config.patch, config.depth, config.head, config.out) == ((1, 4500), (10,), 4, (64,), 6)
     assert (config.pool, config.position) == ("cls", "learned")
@@ -93,7 +93,7 @@ def test_an_unknown_name_suggests_near_ones() -> None:
 
 
 def test_an_unknown_override_lists_the_fields() -> None:
-    with pytest.raises(InputError, match="'num_classes' is no field; expected: input, patch, out"):
+    with pytest.raises(InputError, match="'num_classes' is not a field; expected: input, patch, "):
         vt.create_model("vit_tiny_patch16_224", num_classes=10)
 
 

@@ -1,4 +1,4 @@
-"""Weight files: adapted where S1.6 asks for it, refused in one line otherwise, never harming what was there."""
+"""Weight files are adapted to the model (S1.6) or refused with one line, and errors change nothing."""
 
 import errno
 import os
@@ -11,7 +11,7 @@ import safetensors.torch
 import torch
 
 import vitreous as vt
-from vitreous.errors import InputError
+from vitreous.core.errors import InputError
 from vitreous.zoo.layouts import to_timm
 
 SMALL = {"dim": 24, "depth": 2, "heads": 2}
@@ -29,7 +29,7 @@ def checkpoint(tmp_path: Path) -> Path:
     return path
 
 
-def test_what_is_adapted_is_told(checkpoint: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_adapted_parts_are_reported(checkpoint: Path, capsys: pytest.CaptureFixture[str]) -> None:
     model = image_model(input=(1, 48, 32), out=4)
     notes = vt.load_weights(model, checkpoint)
     assert notes == [
@@ -50,9 +50,9 @@ def test_a_grey_image_is_the_same_in_one_channel(checkpoint: Path) -> None:
     for model in (colour, grey, twelve):
         vt.load_weights(model, checkpoint, verbose=False)
     x = torch.randn(2, 1, 32, 32)
-    wanted = colour(x.expand(-1, 3, -1, -1))
-    torch.testing.assert_close(grey(x), wanted, atol=1e-5, rtol=1e-5)
-    torch.testing.assert_close(twelve(x.expand(-1, 12, -1, -1)), wanted, atol=1e-5, rtol=1e-5)
+    expected = colour(x.expand(-1, 3, -1, -1))
+    torch.testing.assert_close(grey(x), expected, atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(twelve(x.expand(-1, 12, -1, -1)), expected, atol=1e-5, rtol=1e-5)
 
 
 @pytest.mark.parametrize(("rank", "patch", "new"), [(1, 10, 20), (2, 4, 8), (3, 2, 4)])
@@ -149,9 +149,9 @@ def test_pickled_code_is_refused_and_never_run(name: str, tmp_path: Path, monkey
         np.savez(path, **{"embedding/kernel": np.array([Bomb()], dtype=object)})
     else:
         path.write_bytes(pickle.dumps(Bomb()))
-    with pytest.raises(InputError, match="damaged or not what its name says") as fault:
+    with pytest.raises(InputError, match="damaged or not of the type of its suffix") as error:
         vt.load_weights(image_model(), path)
-    assert "\n" not in str(fault.value)
+    assert "\n" not in str(error.value)
     assert not Path("boom").exists()
 
 
@@ -159,34 +159,34 @@ def test_pickled_code_is_refused_and_never_run(name: str, tmp_path: Path, monkey
     ("name", "content", "message"),
     [
         ("absent.safetensors", None, "no such file, nor a folder with a model.safetensors"),
-        ("empty.safetensors", b"", "damaged or not what its name says"),
-        ("short.safetensors", b"\x10\x00\x00\x00\x00\x00\x00\x00{}", "damaged or not what its name says"),
-        ("empty.npz", b"", "damaged or not what its name says"),
-        ("zip.npz", b"PK\x03\x04nothing", "damaged or not what its name says"),
-        ("empty.pth", b"", "damaged or not what its name says"),
+        ("empty.safetensors", b"", "damaged or not of the type of its suffix"),
+        ("short.safetensors", b"\x10\x00\x00\x00\x00\x00\x00\x00{}", "damaged or not of the type of its suffix"),
+        ("empty.npz", b"", "damaged or not of the type of its suffix"),
+        ("zip.npz", b"PK\x03\x04nothing", "damaged or not of the type of its suffix"),
+        ("empty.pth", b"", "damaged or not of the type of its suffix"),
         ("weights.h5", b"x", "file type: unknown choice '.h5'; expected one of: .safetensors, .npz, .pt, .pth, .bin"),
     ],
 )
-def test_a_bad_file_is_told_in_one_line(name: str, content: bytes | None, message: str, tmp_path: Path) -> None:
+def test_a_bad_file_is_reported_in_one_line(name: str, content: bytes | None, message: str, tmp_path: Path) -> None:
     path = tmp_path / name
     if content is not None:
         path.write_bytes(content)
     model = image_model()
     before = {key: value.clone() for key, value in model.state_dict().items()}
-    with pytest.raises(InputError, match=message) as fault:
+    with pytest.raises(InputError, match=message) as error:
         vt.load_weights(model, path)
-    assert "\n" not in str(fault.value)
-    assert str(path) in str(fault.value)
+    assert "\n" not in str(error.value)
+    assert str(path) in str(error.value)
     assert all(torch.equal(before[key], value) for key, value in model.state_dict().items())
 
 
-def test_a_truncated_checkpoint_is_told_in_one_line(checkpoint: Path) -> None:
+def test_a_truncated_checkpoint_is_reported_in_one_line(checkpoint: Path) -> None:
     checkpoint.write_bytes(checkpoint.read_bytes()[:-100])
     with pytest.raises(InputError, match="damaged"):
         vt.load_weights(image_model(), checkpoint)
 
 
-def test_weights_of_nothing_known_name_their_keys(tmp_path: Path) -> None:
+def test_an_unknown_layout_names_its_keys(tmp_path: Path) -> None:
     safetensors.torch.save_file({"conv1.weight": torch.zeros(2)}, tmp_path / "resnet.safetensors")
     with pytest.raises(InputError, match=r"none of timm, transformers, google \(found keys: conv1.weight"):
         vt.load_weights(image_model(), tmp_path / "resnet.safetensors")
@@ -198,21 +198,23 @@ def test_weights_of_nothing_known_name_their_keys(tmp_path: Path) -> None:
         (lambda s: s.pop("blocks.1.mlp.fc2.bias"), "missing blocks.1.mlp.layers.1.bias"),
         (lambda s: s.update(fc_norm=torch.zeros(2)), "unexpected fc_norm"),
         (lambda s: s.update({"norm.weight": torch.zeros(7)}), r"another shape norm.weight \(7,\) instead of \(24,\)"),
-        (lambda s: s.update(pos_embed=torch.zeros(1, 12, 24)), "12 positions are no grid of 2 equal axes"),
+        (lambda s: s.update(pos_embed=torch.zeros(1, 12, 24)), "12 positions do not form a grid of 2 equal axes"),
     ],
 )
 def test_a_checkpoint_that_does_not_fit_names_its_keys(change: object, message: str, tmp_path: Path) -> None:
     state = to_timm(image_model())
     change(state)  # type: ignore[operator]
     safetensors.torch.save_file(state, tmp_path / "model.safetensors")
-    with pytest.raises(InputError, match=message) as fault:
+    with pytest.raises(InputError, match=message) as error:
         vt.load_weights(image_model(), tmp_path / "model.safetensors")
-    assert "\n" not in str(fault.value)
+    assert "\n" not in str(error.value)
 
 
 @pytest.mark.parametrize("key", list(to_timm(image_model(depth=1))))
 @pytest.mark.parametrize("shape", [(), (3,), (0, 0, 0, 0)])
-def test_a_weight_of_an_impossible_shape_is_told_in_one_line(key: str, shape: tuple[int, ...], tmp_path: Path) -> None:
+def test_a_weight_of_an_impossible_shape_is_reported_in_one_line(
+    key: str, shape: tuple[int, ...], tmp_path: Path
+) -> None:
     state = to_timm(image_model(depth=1))
     state[key] = torch.zeros(shape)
     safetensors.torch.save_file(state, tmp_path / "model.safetensors")
@@ -221,9 +223,9 @@ def test_a_weight_of_an_impossible_shape_is_told_in_one_line(key: str, shape: tu
         (note,) = vt.load_weights(model, tmp_path / "model.safetensors", verbose=False)
         assert "newly initialised" in note
         return
-    with pytest.raises(InputError) as fault:
+    with pytest.raises(InputError) as error:
         vt.load_weights(model, tmp_path / "model.safetensors", verbose=False)
-    assert "\n" not in str(fault.value)
+    assert "\n" not in str(error.value)
 
 
 def test_a_checkpoint_of_another_width_names_a_few_keys_and_counts_the_rest(checkpoint: Path) -> None:
@@ -241,7 +243,9 @@ def test_a_checkpoint_of_another_width_names_a_few_keys_and_counts_the_rest(chec
         ({"input": (1, 32)}, r"for images, not for patch input \(1, 32\)"),
     ],
 )
-def test_what_timm_cannot_express_is_not_written(choices: dict[str, object], message: str, tmp_path: Path) -> None:
+def test_models_that_timm_cannot_express_are_not_written(
+    choices: dict[str, object], message: str, tmp_path: Path
+) -> None:
     with pytest.raises(InputError, match=message):
         vt.save_weights(image_model(**choices), tmp_path / "x.safetensors", layout="timm")
     assert list(tmp_path.iterdir()) == []
@@ -252,7 +256,7 @@ def test_what_timm_cannot_express_is_not_written(choices: dict[str, object], mes
     [
         ("", "not valid JSON"),
         ("[1]", "expected a JSON object"),
-        ("{}", "do not say what kind of model"),
+        ("{}", "expected the kind of model"),
         ('{"model": "rnn"}', "model: unknown choice 'rnn'; expected one of: vit, cnn"),
         ('{"model": "vit"}', "missing 1 required positional argument"),
         ('{"model": "vit", "inputs": [1, 8]}', "unknown choice 'inputs'"),
@@ -260,13 +264,13 @@ def test_what_timm_cannot_express_is_not_written(choices: dict[str, object], mes
         ('{"model": "vit", "input": [1, 8], "patch": [2], "dim": "wide"}', "dim: found 'wide'"),
     ],
 )
-def test_a_damaged_config_is_told_in_one_line(content: str, message: str, tmp_path: Path) -> None:
+def test_a_damaged_config_is_reported_in_one_line(content: str, message: str, tmp_path: Path) -> None:
     vt.save_model(image_model(), tmp_path)
     (tmp_path / "config.json").write_text(content)
-    with pytest.raises(InputError, match=message) as fault:
+    with pytest.raises(InputError, match=message) as error:
         vt.load_model(tmp_path)
-    assert "config.json" in str(fault.value)
-    assert "\n" not in str(fault.value)
+    assert "config.json" in str(error.value)
+    assert "\n" not in str(error.value)
 
 
 def test_a_folder_whose_config_and_weights_disagree_is_refused(tmp_path: Path) -> None:
@@ -289,11 +293,11 @@ def test_a_full_disk_leaves_the_previous_file(checkpoint: Path, monkeypatch: pyt
     assert list(checkpoint.parent.iterdir()) == [checkpoint]
 
 
-def test_a_place_that_cannot_be_written_is_told_in_one_line(tmp_path: Path) -> None:
+def test_a_place_that_cannot_be_written_is_reported_in_one_line(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="cannot be written"):
         vt.save_weights(image_model(), tmp_path / "nowhere" / "model.safetensors")
     (tmp_path / "file").write_text("")
-    with pytest.raises(InputError, match="cannot be made a folder"):
+    with pytest.raises(InputError, match="cannot be created as a folder"):
         vt.save_model(image_model(), tmp_path / "file")
 
 
@@ -323,14 +327,14 @@ def test_the_hub_is_asked_only_by_its_prefix(checkpoint: Path, monkeypatch: pyte
     ]
 
 
-def test_a_hub_id_without_owner_is_told_in_one_line() -> None:
+def test_a_hub_id_without_owner_is_reported_in_one_line() -> None:
     with pytest.raises(InputError, match="expected hf-hub:owner/name"):
         vt.load_weights(image_model(), "hf-hub:vit")
 
 
-def test_a_hub_out_of_reach_is_told_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_hub_out_of_reach_is_reported_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
-    with pytest.raises(InputError, match="hf-hub:timm/nothing: cannot be fetched from the hub") as fault:
+    with pytest.raises(InputError, match="hf-hub:timm/nothing: cannot be downloaded from the hub") as error:
         vt.load_weights(image_model(), "hf-hub:timm/nothing")
-    assert "\n" not in str(fault.value)
+    assert "\n" not in str(error.value)

@@ -1,4 +1,4 @@
-"""`measure`: throughput, latency, memory and share of the machine's peak of one model, with its peers beside it."""
+"""`measure`: throughput, latency, memory and share of the machine's peak, of one model and the same model elsewhere."""
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -11,39 +11,39 @@ import torch
 from torch import nn
 
 from vitreous.bench import memory
-from vitreous.bench.alone import DiedError, alone
-from vitreous.bench.ceiling import Ceilings, Work, measure_ceilings, work_of
-from vitreous.bench.footprint import Footprints, footprints, largest_batch
+from vitreous.bench.fresh_process import ProcessDiedError, run_in_fresh_process
+from vitreous.bench.machine_peak import MachinePeak, Work, count_work, measure_peak
+from vitreous.bench.peak_memory import PeakMemory, largest_batch, measure_memory
 from vitreous.bench.peers import OURS, build_all
-from vitreous.bench.race import Setting, Step, make_step, race, ratio
 from vitreous.bench.result import Result, Row
-from vitreous.errors import InputError, first_line
+from vitreous.bench.timing import Setting, Step, make_step, median_ratio, time_steps
+from vitreous.core.errors import InputError, first_line
 from vitreous.nn.models import Config
-from vitreous.train.about import TASK
-from vitreous.train.predictor import Predictor, load
-from vitreous.zoo.cost import example
+from vitreous.run.predictor import Predictor, load
+from vitreous.run.task_file import TASK
+from vitreous.zoo.cost import example_inputs
 from vitreous.zoo.variants import model_config
 from vitreous.zoo.weights import CONFIG, read_config
 
 PREDICT = "predict"
 """Name of the row for a run's predictor: raw arrays in, physical answers out."""
-_TARGET = 0.1  # seconds that a step takes at best with the batch that is chosen if none is given
+_TARGET = 0.1  # seconds of a step at peak rate, for the default batch
 _MOST = {"cpu": 64, "cuda": 256}
-_SECONDS, _ROUNDS = 5.0, (5, 50)  # of a race
+_SECONDS, _ROUNDS = 5.0, (5, 50)  # of the timing
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class Subject:
-    """What is measured: a model's configuration, and its predictor if it is a run."""
+    """The model to measure: its configuration, and its predictor if it is a run."""
 
     name: str
     config: Config
     predictor: Predictor | None = None
 
 
-def find_subject(what: str, device: str) -> Subject:
-    """A run, a folder with a model, or a named model."""
+def resolve_model(what: str, device: str) -> Subject:
+    """The model in a run folder, in a folder with a `config.json`, or of that name."""
     path = Path(what)
     if path.exists() or "/" in what:
         if (path / CONFIG).is_file() and not (path / TASK).is_file():
@@ -57,59 +57,59 @@ def measure(
     subject: Subject,
     batches: Sequence[int],
     setting: Setting,
-    told: Callable[[str, float], None] = lambda stage, share: None,
+    progress: Callable[[str, float], None] = lambda stage, share: None,
 ) -> Result:
-    """Measure all libraries that there are; batch 1 is always among the batches, for the latency.
+    """Measure the model in all installed libraries. Batch 1 is always included, for the latency.
 
     Args:
-        batches: samples of a step; none for 1 and as many as should take about a tenth of a second.
-        told: hears what is going on and how much of everything is done, from 0 to 1.
+        batches: samples per step; if empty, 1 and a batch that takes about a tenth of a second.
+        progress: called with the name of the stage and the finished share, from 0 to 1.
     """
     for batch in batches:
         if batch < 1:
             raise InputError(f"batch: found {batch}, expected at least 1 sample")
-    told("what the machine can do", 0.0)
-    work, ceilings = work_of(subject.config, setting.train), measure_ceilings(setting)
-    sizes = sorted({1, *(batches or [_handy(work, ceilings, setting.device)])})
-    told("looking for peers", 0.1)
+    progress("peak rates of the machine", 0.0)
+    work, peak_rates = count_work(subject.config, setting.train), measure_peak(setting)
+    sizes = sorted({1, *(batches or [_default_batch(work, peak_rates, setting.device)])})
+    progress("building models", 0.1)
     models, notes = build_all(subject.config, setting.train)
-    told("memory", 0.2)
+    progress("memory", 0.2)
     taken = _memory(subject, list(models), sizes, setting)
     rows: list[Row] = []
     for i, batch in enumerate(sizes):
         fit = {library: model for library, model in models.items() if library not in taken or taken[library][i]}
         notes |= {library: f"out of memory at batch {batch:,}" for library in models if library not in fit}
         begun, length = 0.4 + 0.6 * i / len(sizes), 0.6 / len(sizes)
-        raced = _within(told, f"batch {batch:,}", begun, length)
-        times = _explained(subject, batch, setting, _race, subject, fit, batch, setting, raced)
+        stage_progress = _scaled(progress, f"batch {batch:,}", begun, length)
+        times = _with_clear_errors(subject, batch, setting, _time, subject, fit, batch, setting, stage_progress)
         for library, seconds in times.items():
             peak = taken[library][i] if library in taken else None
-            rows.append(Row(library, batch, seconds, peak, ratio(seconds, times[OURS])))
-    ceilings = ceilings.or_better(measure_ceilings(setting))
-    return Result(subject.name, setting, torch.get_num_threads(), work, ceilings, rows, notes)
+            rows.append(Row(library, batch, seconds, peak, median_ratio(seconds, times[OURS])))
+    peak_rates = peak_rates.maximum(measure_peak(setting))
+    return Result(subject.name, setting, torch.get_num_threads(), work, peak_rates, rows, notes)
 
 
-def _handy(work: Work, ceilings: Ceilings, device: str) -> int:
-    """A power of two of samples that take about a tenth of a second at best."""
-    most = min(_MOST[device], int(_TARGET * ceilings.flops / work.flops))
+def _default_batch(work: Work, peak_rates: MachinePeak, device: str) -> int:
+    """A power of two that takes about a tenth of a second at peak rate."""
+    most = min(_MOST[device], int(_TARGET * peak_rates.flops / work.flops))
     return 1 << (max(1, most).bit_length() - 1)
 
 
-def _within(told: Callable[[str, float], None], stage: str, begun: float, length: float) -> Callable[[float], None]:
-    """Tells of a part as a part of the whole."""
-    return lambda share: told(stage, begun + share * length)
+def _scaled(progress: Callable[[str, float], None], stage: str, begun: float, length: float) -> Callable[[float], None]:
+    """Report the progress of a stage as a part of the whole."""
+    return lambda share: progress(stage, begun + share * length)
 
 
-def _race(
-    subject: Subject, models: dict[str, nn.Module], batch: int, setting: Setting, told: Callable[[float], None]
+def _time(
+    subject: Subject, models: dict[str, nn.Module], batch: int, setting: Setting, progress: Callable[[float], None]
 ) -> dict[str, list[float]]:
-    """Seconds of each library in each round, and of the run's predictor."""
-    inputs = example(subject.config, batch, setting.device)
+    """Seconds per step of each library, and of the run's predictor, in each round."""
+    inputs = example_inputs(subject.config, batch, setting.device)
     steps = {library: make_step(model, inputs, subject.config.out, setting) for library, model in models.items()}
     if subject.predictor is not None and not setting.train:
         steps[PREDICT] = _prediction(subject.predictor, batch)
-    repeats = 10 if setting.device == "cuda" and batch > 1 else 1  # a latency is waited for each time
-    return race(steps, setting.device, _ROUNDS, _SECONDS, repeats, told=told)
+    repeats = 10 if setting.device == "cuda" and batch > 1 else 1  # for the latency, synchronise after each step
+    return time_steps(steps, setting.device, _ROUNDS, _SECONDS, repeats, progress=progress)
 
 
 def _prediction(predictor: Predictor, batch: int) -> Step:
@@ -117,40 +117,42 @@ def _prediction(predictor: Predictor, batch: int) -> Step:
     return lambda: predictor(samples)
 
 
-def _memory(subject: Subject, libraries: Sequence[str], batches: Sequence[int], setting: Setting) -> Footprints:
-    """Peak memory of each library and batch; our own must fit."""
-    more = memory.available(setting.device)
-    found: Footprints = {OURS: [None] * len(batches)}
-    with suppress(DiedError):
-        args = (setting, footprints, libraries, subject.config, batches, setting, more)
-        found = _explained(subject, batches[0], setting, _apart, *args)
-    if None in found[OURS]:
-        raise _too_large(subject, batches[found[OURS].index(None)], setting, more)
-    return found
+def _memory(subject: Subject, libraries: Sequence[str], batches: Sequence[int], setting: Setting) -> PeakMemory:
+    """Peak memory of each library and batch; `InputError` if our own model does not fit."""
+    more = memory.available_memory(setting.device)
+    peaks: PeakMemory = {OURS: [None] * len(batches)}
+    with suppress(ProcessDiedError):
+        args = (setting, measure_memory, libraries, subject.config, batches, setting, more)
+        peaks = _with_clear_errors(subject, batches[0], setting, _isolated, *args)
+    if None in peaks[OURS]:
+        raise _too_large(subject, batches[peaks[OURS].index(None)], setting, more)
+    return peaks
 
 
-def _apart(setting: Setting, function: Callable[..., T], *args: Any) -> T:
-    """On a CPU in a process of its own; a GPU's allocator tells one model's memory from another's."""
-    return alone(function, *args) if setting.device == "cpu" else function(*args)
+def _isolated(setting: Setting, function: Callable[..., T], *args: Any) -> T:
+    """Call a function, on a CPU in a fresh process; on a GPU the allocator can be reset."""
+    return run_in_fresh_process(function, *args) if setting.device == "cpu" else function(*args)
 
 
-def _explained(subject: Subject, batch: int, setting: Setting, function: Callable[..., T], *args: Any) -> T:
-    """`function(*args)`; memory that runs out and a compiler that is missing are no bugs of ours: one line for each."""
+def _with_clear_errors(subject: Subject, batch: int, setting: Setting, function: Callable[..., T], *args: Any) -> T:
+    """Call `function(*args)`; `InputError` if memory runs out or `torch.compile` fails."""
     try:
         return function(*args)
     except (RuntimeError, MemoryError) as fault:
         if type(fault).__module__.startswith(("torch._dynamo", "torch._inductor")):
             raise InputError(f"compile: torch.compile fails here ({first_line(fault)}); leave it out") from None
-        if not memory.ran_out(fault):
+        if not memory.is_out_of_memory(fault):
             raise
-    raise _too_large(subject, batch, setting, memory.available(setting.device))  # what the fault held is free again
+    raise _too_large(
+        subject, batch, setting, memory.available_memory(setting.device)
+    )  # after the memory of the exception is freed
 
 
 def _too_large(subject: Subject, batch: int, setting: Setting, more: int) -> InputError:
-    """The line for a batch that does not fit."""
+    """The error for a batch that does not fit."""
     advice = "try fewer"
-    with suppress(DiedError):
-        fits = _apart(setting, largest_batch, subject.config, batch, setting, more)
+    with suppress(ProcessDiedError):
+        fits = _isolated(setting, largest_batch, subject.config, batch, setting, more)
         advice = f"about {fits:,} fit" if fits else "not even one fits"
     free = f"the {more / 2**30:.1f} GiB that are free" if more else "there is"
     return InputError(f"batch: {batch:,} samples of {subject.name} need more memory than {free}; {advice}")

@@ -1,4 +1,4 @@
-"""How much memory something needs at once, and how much there is."""
+"""Peak memory of this process or GPU, and available memory."""
 
 import ctypes
 import gc
@@ -14,10 +14,10 @@ _GROUP = Path("/sys/fs/cgroup")  # a container's own limit
 
 
 class Peak:
-    """The most bytes in use at once since this was made, over what was in use then.
+    """Increase of the peak memory since this object was created, in bytes.
 
-    On a GPU those of torch's allocator. Elsewhere those resident in this process, which is best a fresh one that has
-    done a little of the same before, so that libraries and their buffers are loaded.
+    On a GPU it is the memory of torch's allocator. Elsewhere it is the resident memory of this process; use a fresh
+    process that has already run a small step, so that libraries and their buffers are loaded.
     """
 
     def __init__(self, device: str) -> None:
@@ -30,13 +30,13 @@ class Peak:
             self.base = torch.cuda.memory_allocated()
             return
         with suppress(AttributeError, OSError):
-            ctypes.CDLL(None).malloc_trim(0)  # glibc: what was freed goes back
+            ctypes.CDLL(None).malloc_trim(0)  # glibc: return freed memory
         with suppress(OSError):
-            Path("/proc/self/clear_refs").write_text("5")  # Linux: the peak starts anew
+            Path("/proc/self/clear_refs").write_text("5")  # Linux: reset the peak
         self.base = _peak_resident()
 
     def bytes(self) -> int:
-        """Since then."""
+        """Increase so far."""
         if self.device == "cuda":
             torch.cuda.synchronize()
             return torch.cuda.max_memory_allocated() - self.base
@@ -52,28 +52,28 @@ def _peak_resident() -> int:
 
 
 def _status(name: str) -> int:
-    found = re.search(rf"^{name}:\s+(\d+) kB", _STATUS.read_text(), flags=re.MULTILINE)
-    assert found is not None
-    return int(found[1]) * 1024
+    match = re.search(rf"^{name}:\s+(\d+) kB", _STATUS.read_text(), flags=re.MULTILINE)
+    assert match is not None
+    return int(match[1]) * 1024
 
 
-def available(device: str) -> int:
-    """Bytes that can still be had; 0 where nobody says."""
+def available_memory(device: str) -> int:
+    """Available bytes; 0 if unknown."""
     if device == "cuda":
         torch.cuda.empty_cache()
         return torch.cuda.mem_get_info()[0]
-    found = []
+    limits = []
     with suppress(OSError, ValueError):
         words = dict(line.split(":") for line in Path("/proc/meminfo").read_text().splitlines())
-        found.append(int(words["MemAvailable"].split()[0]) * 1024)
-    with suppress(OSError, ValueError):  # the limit is "max" where there is none
+        limits.append(int(words["MemAvailable"].split()[0]) * 1024)
+    with suppress(OSError, ValueError):  # the limit may be "max"
         most, used = (int((_GROUP / name).read_text()) for name in ("memory.max", "memory.current"))
-        found.append(most - used)
-    return min(found, default=0)
+        limits.append(most - used)
+    return min(limits, default=0)
 
 
-def allow(more: int) -> None:
-    """Let this process take so many bytes and no more, so that it fails by an exception before the system kills it."""
+def limit_memory(more: int) -> None:
+    """Limit this process to `more` additional bytes, so that it raises an exception before the system kills it."""
     if more and _STATUS.is_file():
         import resource
 
@@ -82,7 +82,7 @@ def allow(more: int) -> None:
         resource.setrlimit(resource.RLIMIT_AS, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))
 
 
-def ran_out(fault: BaseException) -> bool:
-    """Whether an exception says that memory has run out."""
+def is_out_of_memory(fault: BaseException) -> bool:
+    """Whether an exception was caused by a lack of memory."""
     words = ("DefaultCPUAllocator", "bad_alloc", "not enough memory")
     return isinstance(fault, MemoryError | torch.OutOfMemoryError) or any(word in str(fault) for word in words)

@@ -1,27 +1,26 @@
 """The same model in other libraries: timm, transformers and vit-pytorch, where they are installed."""
 
 from collections.abc import Callable
-from dataclasses import fields
 from importlib import import_module
 from typing import Any
 
 from torch import Tensor, nn
 
-from vitreous.errors import first_line
+from vitreous.core.errors import first_line
 from vitreous.nn import ViTConfig
 from vitreous.nn.models import Config
 from vitreous.nn.models import build as build_ours
 
 OURS = "vitreous"
 _FREE = ("input", "patch", "out", "dim", "depth", "heads", "mlp", "head", "position", "origin", "spacing", "eps")
-_DROPPED = ("dropout", "attention_dropout", "drop_path")  # which only training sees
-_POOLED = ("cls", "mean")  # which cost the same
+_DROPPED = ("dropout", "attention_dropout", "drop_path")  # only used in training
+_POOLED = ("cls", "mean")  # same cost
 
 
 def build(library: str, config: Config) -> nn.Module:
-    """The model of a configuration in one of the libraries; it takes `(B, channels, *grid)` in all of them.
+    """Build a configuration in one of the libraries; all models take `(B, channels, *grid)`.
 
-    Peers have a linear head. They are built by shape, which for one of timm's names gives timm's model of that name.
+    Peers have a linear head. They are built by shape; for a name of timm this gives timm's model of that name.
     """
     if library == OURS:
         return build_ours(config)
@@ -30,37 +29,37 @@ def build(library: str, config: Config) -> nn.Module:
 
 
 def build_all(config: Config, train: bool) -> tuple[dict[str, nn.Module], dict[str, str]]:
-    """Our model and those of the peers; for every peer without one the reason, such as that it is not installed."""
-    found, notes = {OURS: build(OURS, config)}, dict[str, str]()
+    """Our model and those of the peers, and the reason for each peer that has none, e.g. not installed."""
+    models, notes = {OURS: build(OURS, config)}, dict[str, str]()
     odd = _differences(config, train) if isinstance(config, ViTConfig) else ["CNN"]
     for library in PEERS:
         if odd:
             notes[library] = f"has no such model ({', '.join(odd)})"
             continue
         try:
-            found[library] = build(library, config)
+            models[library] = build(library, config)
         except ModuleNotFoundError as fault:
             missing = (fault.name or "").partition(".")[0] == library.replace("-", "_")
             notes[library] = "not installed" if missing else f"does not work here ({fault})"
-        except Exception as fault:  # an installation of another version or a broken one can raise anything
+        except Exception as fault:  # other versions and broken installations can raise anything
             notes[library] = f"does not work here ({first_line(fault)})"
-    return found, notes
+    return models, notes
 
 
 def _differences(config: ViTConfig, train: bool) -> list[str]:
-    """Fields in which a configuration is no plain Vision Transformer of one or two dimensions."""
+    """Fields in which a configuration differs from a plain Vision Transformer in one or two dimensions."""
     if config.tokens != "patch":
         return ["tokens"]
     free = [*_FREE, *(() if train else _DROPPED), *(["pool"] if config.pool in _POOLED else [])]
     plain = ViTConfig(**{name: getattr(config, name) for name in free})
-    odd = [f.name for f in fields(config) if getattr(config, f.name) != getattr(plain, f.name)]
+    odd = [name for name, value in config.to_dict().items() if value != getattr(plain, name)]
     whole = all(g % p == 0 for g, p in zip(config.grid, config.patch, strict=True))
     odd += [] if whole and len(config.grid) < 3 else ["input"]
     return odd + [name for name, right in (("mlp", len(config.mlp) == 1), ("out", config.out > 0)) if not right]
 
 
 class _AsImage(nn.Module):
-    """A library that knows images only is given a line as one of height one."""
+    """Pass a spectrum as an image of height one to a library that only takes images."""
 
     def __init__(self, model: nn.Module) -> None:
         super().__init__()
@@ -111,4 +110,4 @@ PEERS: dict[str, Callable[[ViTConfig], nn.Module]] = {
     "transformers": _transformers,
     "vit-pytorch": _vit_pytorch,
 }
-"""How each makes its model."""
+"""Builders by library."""

@@ -1,12 +1,12 @@
-"""What a benchmark has found: rows of times and memory, and what they mean beside the machine's peak."""
+"""Results of a benchmark: times and memory by library and batch, and their share of the machine's peak."""
 
 import statistics
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from vitreous.bench.ceiling import Ceilings, Work
-from vitreous.bench.race import Setting
+from vitreous.bench.machine_peak import MachinePeak, Work
+from vitreous.bench.timing import Setting
 
 
 @dataclass(frozen=True)
@@ -14,8 +14,8 @@ class Row:
     """One library at one batch.
 
     Args:
-        seconds: of a step, in each round.
-        memory: bytes at the peak, None where they were not measured.
+        seconds: per step, in each round.
+        memory: peak bytes; None if not measured.
         ratio: median over the rounds of its time / ours; above 1 ours is faster.
     """
 
@@ -27,29 +27,29 @@ class Row:
 
     @property
     def median(self) -> float:
-        """Seconds of a step."""
+        """Median seconds per step."""
         return statistics.median(self.seconds)
 
     @property
     def p90(self) -> float:
-        """Seconds that nine in ten steps stay below."""
+        """90th percentile of the seconds per step."""
         return statistics.quantiles(self.seconds, n=10, method="inclusive")[-1]
 
     @property
     def rate(self) -> float:
-        """Samples a second."""
+        """Samples per second."""
         return self.batch / self.median
 
 
 @dataclass(frozen=True)
 class Result:
-    """All that was measured; `notes` say which libraries are missing and why."""
+    """All measurements; `notes` gives the libraries that are missing and why."""
 
     name: str
     setting: Setting
     threads: int
     work: Work
-    ceilings: Ceilings
+    peak_rates: MachinePeak
     rows: Sequence[Row]
     notes: dict[str, str]
 
@@ -59,20 +59,20 @@ class Result:
         return sorted({row.batch for row in self.rows})
 
     def share(self, row: Row) -> float:
-        """Of the machine's measured operations a second."""
-        return self.work.flops * row.rate / self.ceilings.flops
+        """Share of the machine's peak operations per second."""
+        return self.work.flops * row.rate / self.peak_rates.flops
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON; seconds, bytes, operations."""
-        floors = {batch: self.work.floors(batch, self.ceilings) for batch in self.batches}
+        floors = {batch: self.work.floors(batch, self.peak_rates) for batch in self.batches}
         return {
             "model": self.name,
             **asdict(self.setting),
             "threads": self.threads,
             "parameters": self.work.parameters,
             "flops_per_sample": self.work.flops,
-            "peak_flops_per_second": self.ceilings.flops,
-            "peak_bytes_per_second": self.ceilings.bytes,
+            "peak_flops_per_second": self.peak_rates.flops,
+            "peak_bytes_per_second": self.peak_rates.bytes,
             "rows": [self._row(row) for row in self.rows],
             "floors": [{"batch": n, "flops_seconds": f, "bytes_seconds": b} for n, (f, b) in floors.items()],
             "notes": self.notes,

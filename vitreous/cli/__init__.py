@@ -11,32 +11,52 @@ from typing import Annotated, Any, NoReturn, Union
 import tyro
 from tyro.conf import arg, subcommand
 
-from vitreous import __version__
-from vitreous.cli import ask, give, learn, look, powder
-from vitreous.errors import InputError
+from vitreous.cli.bench import bench
+from vitreous.cli.compare import compare
+from vitreous.cli.demo import demo
+from vitreous.cli.evaluate import evaluate
+from vitreous.cli.explain import explain
+from vitreous.cli.export import export
+from vitreous.cli.gallery import gallery
+from vitreous.cli.index import index
+from vitreous.cli.models import models
+from vitreous.cli.powder import powder
+from vitreous.cli.powder_example import example
+from vitreous.cli.powder_plot import plot
+from vitreous.cli.powder_simulate import simulate
+from vitreous.cli.predict import predict
+from vitreous.cli.pretrain import pretrain
+from vitreous.cli.prune import prune
+from vitreous.cli.report import report
+from vitreous.cli.serve import serve
+from vitreous.cli.summary import summary
+from vitreous.cli.sweep import sweep
+from vitreous.cli.train import train
+from vitreous.core.errors import InputError
+from vitreous.core.version import __version__
 
 COMMANDS: dict[str, Callable[..., None]] = {
-    "train": learn.train,
-    "pretrain": learn.pretrain,
-    "prune": learn.prune,
-    "eval": ask.evaluate,
-    "predict": ask.predict,
-    "explain": ask.explain,
-    "compare": ask.compare,
-    "report": ask.report,
-    "export": give.export,
-    "serve": give.serve,
-    "sweep": learn.sweep,
-    "gallery": look.gallery,
-    "models": look.models,
-    "summary": look.summary,
-    "bench": look.bench,
-    "index": powder.index,
-    "powder": powder.powder,
-    "demo": look.demo,
+    "train": train,
+    "pretrain": pretrain,
+    "prune": prune,
+    "eval": evaluate,
+    "predict": predict,
+    "explain": explain,
+    "compare": compare,
+    "report": report,
+    "export": export,
+    "serve": serve,
+    "sweep": sweep,
+    "gallery": gallery,
+    "models": models,
+    "summary": summary,
+    "bench": bench,
+    "index": index,
+    "powder": powder,
+    "demo": demo,
 }
 GROUPS: dict[str, dict[str, Callable[..., None]]] = {
-    "powder": {"simulate": powder.simulate, "plot": powder.plot, "example": powder.example},
+    "powder": {"simulate": simulate, "plot": plot, "example": example},
 }
 
 
@@ -70,9 +90,9 @@ def main(args: Sequence[str] | None = None) -> None:
 
 def _parse(args: Sequence[str]) -> Callable[[], None]:
     """The command to run, its arguments bound."""
-    told = io.StringIO()
+    messages = io.StringIO()
     try:
-        with contextlib.redirect_stderr(told):
+        with contextlib.redirect_stderr(messages):
             command: Callable[[], None] = tyro.extras.subcommand_cli_from_dict(
                 {
                     name: _grouped(function, GROUPS[name]) if name in GROUPS else _deferred(function)
@@ -85,7 +105,7 @@ def _parse(args: Sequence[str]) -> Callable[[], None]:
             return command
     except SystemExit as end:
         if end.code:
-            _stop(_one_line(told.getvalue()))
+            _stop(_one_line(messages.getvalue()))
         raise
 
 
@@ -115,9 +135,9 @@ def _grouped(function: Callable[..., None], below: dict[str, Callable[..., None]
 def _one_line(box: str) -> str:
     """tyro's message, drawn as a box of rules and bars, without its title and its pointer to --help."""
     _, *sections = [part for part in re.split(r"[╭╮╰╯─]+|-{5,}", box.replace("│", " ")) if part.strip()]
-    told = [" ".join(part.split()).rstrip(".") for part in sections]
-    told = [re.sub(r"^Perhaps you meant: (\S+?),? .*", r"did you mean \1?", part) for part in told]
-    return "; ".join(part for part in told if not part.startswith("For full helptext"))
+    lines = [" ".join(part.split()).rstrip(".") for part in sections]
+    lines = [re.sub(r"^Perhaps you meant: (\S+?),? .*", r"did you mean \1?", line) for line in lines]
+    return "; ".join(line for line in lines if not line.startswith("For full helptext"))
 
 
 def _stop(message: str) -> NoReturn:

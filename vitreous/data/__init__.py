@@ -1,25 +1,25 @@
-"""Samples from files, by name or from memory: what they are, what they mean, and how they are split."""
+"""Data: sources with axes and units, readers, data sets, splits, scaling and augmentation."""
 
 from collections.abc import Callable, Sequence
 from os import PathLike, fspath
 from pathlib import Path
 
+from vitreous.core.errors import InputError
 from vitreous.data.builtin import WHITE, data_folder, digits, mnist
-from vitreous.data.held import Held
 from vitreous.data.images import read_image_files, read_images
 from vitreous.data.source import PARTS, Axis, Source, Split, Target, split
 from vitreous.data.spectra import read_columns, read_spectra
-from vitreous.errors import InputError
+from vitreous.data.uploads import Upload
 
 __all__ = [
     "BUILTIN",
     "PARTS",
     "WHITE",
     "Axis",
-    "Held",
     "Source",
     "Split",
     "Target",
+    "Upload",
     "data_folder",
     "digits",
     "mnist",
@@ -34,14 +34,15 @@ __all__ = [
 BUILTIN: dict[str, Callable[[], Source]] = {"digits": digits, "mnist": mnist}
 
 
-def read(source: str | PathLike[str] | Held, targets: str | Sequence[str] = ()) -> Source:
-    """Read data by what they are.
+def read(source: str | PathLike[str] | Upload, targets: str | Sequence[str] = ()) -> Source:
+    """Read a data set, a folder of images or a file of spectra.
 
     Args:
-        source: `digits` or `mnist` (a folder of that name is `./digits`), a folder of images, or a file of spectra.
-        targets: for spectra, the columns to predict; see `read_spectra`.
+        source: `digits` or `mnist` (write `./digits` for a folder of that name), a folder of images, or a file of
+            spectra.
+        targets: columns to predict from spectra; see `read_spectra`.
     """
-    if isinstance(source, Held):
+    if isinstance(source, Upload):
         return read_spectra(source, targets)
     text = fspath(source)
     path = Path(text)

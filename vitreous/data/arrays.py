@@ -1,4 +1,4 @@
-"""NPY, NPZ and HDF5: spectra and targets as named arrays, large ones mapped from the file and never loaded whole."""
+"""NPY, NPZ and HDF5 files: spectra and targets as named arrays, memory-mapped where possible."""
 
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -9,68 +9,68 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vitreous.data.contents import CLASS, Column, Contents, choose, listed, parse_target
-from vitreous.data.extras import load_extra
-from vitreous.data.held import File, Held
+from vitreous.core.errors import InputError
+from vitreous.core.extras import load_extra
+from vitreous.data.contents import CLASS, Column, Contents, join_names, parse_target, select_targets
 from vitreous.data.source import PARTS, Target
-from vitreous.data.tables import known_of, read_csv
-from vitreous.errors import InputError
+from vitreous.data.tables import read_csv, table_targets
+from vitreous.data.uploads import InputFile, Upload
 
-_AXES = {"axis": "", "wavelength": "", "two_theta": "degrees"}  # arrays taken for the axis, and their unit
-_OBJECTS = "holds Python objects, expected numbers; are the spectra of unequal length?"
+_AXES = {"axis": "", "wavelength": "", "two_theta": "degrees"}  # names of arrays that hold the axis, and their unit
+_HOLDS_OBJECTS = "holds Python objects, expected numbers; are the spectra of unequal length?"
 
 
 @dataclass(frozen=True)
 class Arrays:
-    """Arrays of an open file, each read when asked for."""
+    """Names of the arrays in an open file, and a function that reads one."""
 
     names: Sequence[str]
     read: Callable[[str], NDArray[Any]]
     units: Mapping[str, str] = field(default_factory=dict)
 
 
-def read_npy(path: File, words: Sequence[str], axis: str | None) -> Contents:
-    """Spectra alone; what is known of them stands in a CSV of the same stem."""
+def read_npy(path: InputFile, words: Sequence[str], axis: str | None) -> Contents:
+    """Read spectra from an array; targets and parts come from a CSV file of the same stem."""
     try:
-        x = _held_array(path) if isinstance(path, Held) else np.lib.format.open_memmap(path, mode="r")
-    except ValueError as fault:
+        x = _load_array(path) if isinstance(path, Upload) else np.lib.format.open_memmap(path, mode="r")
+    except ValueError as error:
         raise InputError(
-            _OBJECTS if "object" in str(fault).lower() else f"not a NumPy array, or damaged ({fault})"
+            _HOLDS_OBJECTS if "object" in str(error).lower() else f"not a NumPy array, or damaged ({error})"
         ) from None
-    beside = None if isinstance(path, Held) else path.with_suffix(".csv")
-    if beside is None or not beside.is_file():
+    table_path = None if isinstance(path, Upload) else path.with_suffix(".csv")
+    if table_path is None or not table_path.is_file():
         if words:
             raise InputError(f"an .npy file holds no targets; expected them in {path.stem}.csv beside it")
         return Contents(x)
     try:
-        table = read_csv(beside)
+        table = read_csv(table_path)
         if x.shape[:1] != (len(table.frame),):
             raise InputError(f"found {len(table.frame)} rows for spectra of shape {x.shape}")
-        columns, parts = known_of(table, words)
-    except InputError as fault:
-        raise InputError(f"{beside.name}: {fault}") from None
+        columns, parts = table_targets(table, words)
+    except InputError as error:
+        raise InputError(f"{table_path.name}: {error}") from None
     return Contents(x, columns, parts)
 
 
-def _held_array(held: Held) -> NDArray[Any]:
-    found = np.load(held.open(), allow_pickle=False)
-    if not isinstance(found, np.ndarray):
+def _load_array(upload: Upload) -> NDArray[Any]:
+    array = np.load(upload.open(), allow_pickle=False)
+    if not isinstance(array, np.ndarray):
         raise ValueError("an archive")
-    return found
+    return array
 
 
-def read_npz(path: File, words: Sequence[str], axis: str | None) -> Contents:
+def read_npz(path: InputFile, words: Sequence[str], axis: str | None) -> Contents:
     with _open_npz(path) as arrays:
         return _contents(arrays, words, axis)
 
 
-def read_hdf5(path: File, words: Sequence[str], axis: str | None) -> Contents:
+def read_hdf5(path: InputFile, words: Sequence[str], axis: str | None) -> Contents:
     with _open_hdf5(path) as arrays:
         return _contents(arrays, words, axis)
 
 
 @contextmanager
-def _open_npz(path: File) -> Iterator[Arrays]:
+def _open_npz(path: InputFile) -> Iterator[Arrays]:
     with path.open("rb") as file:
         if not zipfile.is_zipfile(file):
             raise InputError("not a NumPy archive, or damaged")
@@ -79,18 +79,20 @@ def _open_npz(path: File) -> Iterator[Arrays]:
         def read(name: str) -> NDArray[Any]:
             try:
                 return np.asarray(archive[name])
-            except ValueError as fault:
-                raise InputError(f"array {name!r} {_OBJECTS if 'Object' in str(fault) else fault}") from None
+            except ValueError as error:
+                raise InputError(f"array {name!r} {_HOLDS_OBJECTS if 'Object' in str(error) else error}") from None
 
         yield Arrays(archive.files, read)
 
 
 @contextmanager
-def _open_hdf5(path: File) -> Iterator[Arrays]:
+def _open_hdf5(path: InputFile) -> Iterator[Arrays]:
     h5py = load_extra("h5py")
-    with h5py.File(path.open() if isinstance(path, Held) else path, "r") as file:
+    with h5py.File(path.open() if isinstance(path, Upload) else path, "r") as file:
         sets = {name: item for name, item in file.items() if isinstance(item, h5py.Dataset)}
-        units = {name: _text(item.attrs["units"]) for name, item in sets.items() if "units" in item.attrs}  # as NeXus
+        units = {
+            name: _text(item.attrs["units"]) for name, item in sets.items() if "units" in item.attrs
+        }  # the convention of NeXus
         yield Arrays(list(sets), lambda name: _read_dataset(path, sets[name]), units)
 
 
@@ -98,15 +100,15 @@ def _text(value: Any) -> str:
     return value.decode() if isinstance(value, bytes) else str(value)
 
 
-def _read_dataset(path: File, dataset: Any) -> NDArray[Any]:
-    """Mapped where the numbers lie in one piece, else loaded (chunked, compressed, compact, in other files, text)."""
+def _read_dataset(path: InputFile, dataset: Any) -> NDArray[Any]:
+    """Map a contiguous dataset of numbers; load any other (chunked, compressed, compact, external, text)."""
     if load_extra("h5py").check_string_dtype(dataset.dtype):
         return np.asarray(dataset.asstr()[...]).astype(str)
     if dataset.dtype.kind == "O":
-        raise InputError(f"array {dataset.name.strip('/')!r} {_OBJECTS}")
+        raise InputError(f"array {dataset.name.strip('/')!r} {_HOLDS_OBJECTS}")
     offset = None if dataset.external else dataset.id.get_offset()
     if (
-        isinstance(path, Held)
+        isinstance(path, Upload)
         or offset is None
         or dataset.dtype.kind not in "fiu"
         or not dataset.shape
@@ -117,11 +119,11 @@ def _read_dataset(path: File, dataset: Any) -> NDArray[Any]:
 
 
 def _contents(arrays: Arrays, words: Sequence[str], axis: str | None) -> Contents:
-    """From `x` and its targets, or from `train_x`, `train_y`, `test_x`, `test_y`, which are also the parts."""
-    given = [part for part in PARTS if f"{part}_x" in arrays.names]
-    if "x" not in arrays.names and "train" not in given:
-        raise InputError(f"found arrays {listed(arrays.names)}; expected x, or train_x and test_x")
-    prefixes = [""] if "x" in arrays.names else [f"{part}_" for part in given]
+    """Contents from `x` and its targets, or from `train_x`, `train_y`, `test_x` and `test_y`, which define parts."""
+    parts = [part for part in PARTS if f"{part}_x" in arrays.names]
+    if "x" not in arrays.names and "train" not in parts:
+        raise InputError(f"found arrays {join_names(arrays.names)}; expected x, or train_x and test_x")
+    prefixes = [""] if "x" in arrays.names else [f"{part}_" for part in parts]
     blocks = [arrays.read(f"{prefix}x") for prefix in prefixes]
     for prefix, block in zip(prefixes, blocks, strict=True):
         if block.ndim < 2 or block.shape[1:] != blocks[0].shape[1:]:
@@ -130,48 +132,53 @@ def _contents(arrays: Arrays, words: Sequence[str], axis: str | None) -> Content
                 "expected (samples, points) or (samples, channels, points) with equal lengths"
             )
     counts = [len(block) for block in blocks]
-    columns = _columns(arrays, prefixes, counts, words)
-    points, name, unit = _points(arrays, blocks[0].shape[-1], axis, {column.target.name for column in columns})
+    columns = _target_columns(arrays, prefixes, counts, words)
+    points, name, unit = _find_axis(arrays, blocks[0].shape[-1], axis, {column.target.name for column in columns})
     if prefixes == [""]:
         return Contents(blocks[0], columns, {}, points, name, unit)
     rows = np.split(np.arange(sum(counts)), np.cumsum(counts)[:-1])
     x = np.concatenate([np.asarray(block) for block in blocks])
-    return Contents(x, columns, dict(zip(given, rows, strict=True)), points, name, unit)
+    return Contents(x, columns, dict(zip(parts, rows, strict=True)), points, name, unit)
 
 
-def _columns(arrays: Arrays, prefixes: Sequence[str], counts: Sequence[int], words: Sequence[str]) -> list[Column]:
+def _target_columns(
+    arrays: Arrays, prefixes: Sequence[str], counts: Sequence[int], words: Sequence[str]
+) -> list[Column]:
     first = prefixes[0]
     names = [name.removeprefix(first) for name in arrays.names if name.startswith(first) and name != f"{first}x"]
     if not words and "y" not in names:
         return []
-    given = [parse_target(word, names) for word in words]
-    others = [name for name in names if name != "y" and not _is_axis(name)]
-    if "y" in names and not others and not any(target.name in names for target in given):
-        return _split(Target("y", arrays.units.get(f"{first}y", "")), _labels(arrays, "y", prefixes, counts), given)
+    requested = [parse_target(word, names) for word in words]
+    others = [name for name in names if name != "y" and not _is_axis_name(name)]
+    if "y" in names and not others and not any(target.name in names for target in requested):
+        y = Target("y", arrays.units.get(f"{first}y", ""))
+        return _split_columns(y, _labels(arrays, "y", prefixes, counts), requested)
     columns = []
-    for target in choose(words or ["y"], names):
-        known = Target(target.name, target.unit or arrays.units.get(f"{first}{target.name}", ""))
-        columns += _split(known, _labels(arrays, target.name, prefixes, counts), [])
+    for target in select_targets(words or ["y"], names):
+        with_unit = Target(target.name, target.unit or arrays.units.get(f"{first}{target.name}", ""))
+        columns += _split_columns(with_unit, _labels(arrays, target.name, prefixes, counts), [])
     return columns
 
 
 def _labels(arrays: Arrays, name: str, prefixes: Sequence[str], counts: Sequence[int]) -> NDArray[Any]:
-    """Values of a target over all parts, `(n,)` or `(n, k)`."""
+    """Values of a target in all parts, `(n,)` or `(n, k)`."""
     blocks = []
     for prefix, count in zip(prefixes, counts, strict=True):
         if f"{prefix}{name}" not in arrays.names:
-            raise InputError(f"found {prefix}x without {prefix}{name} among arrays {listed(arrays.names)}")
+            raise InputError(f"found {prefix}x without {prefix}{name} among arrays {join_names(arrays.names)}")
         block = np.asarray(arrays.read(f"{prefix}{name}"))
         if block.ndim not in (1, 2) or len(block) != count:
             raise InputError(f"{prefix}{name} has shape {block.shape}; expected {count} rows as in {prefix}x")
         blocks.append(block)
     if len({block.shape[1:] for block in blocks}) > 1:
-        raise InputError(f"targets {name!r} differ in shape between parts: {listed(str(b.shape) for b in blocks)}")
+        raise InputError(
+            f"targets {name!r} differ in shape between parts: {join_names(str(block.shape) for block in blocks)}"
+        )
     return np.concatenate(blocks)
 
 
-def _split(array: Target, values: NDArray[Any], names: Sequence[Target]) -> list[Column]:
-    """One array as columns; `names` are the user's for those of `y`, else they are numbered."""
+def _split_columns(array: Target, values: NDArray[Any], names: Sequence[Target]) -> list[Column]:
+    """Columns of one array, with the names that the user gave for the columns of `y`, else numbered."""
     if values.ndim == 2 and values.shape[1] == 1:
         values = values[:, 0]
     width = 1 if values.ndim == 1 else values.shape[1]
@@ -189,28 +196,28 @@ def _split(array: Target, values: NDArray[Any], names: Sequence[Target]) -> list
 
 
 def _column(target: Target, values: NDArray[Any]) -> Column:
-    """Floating values are quantities; integers and text are classes unless a unit says that they are quantities."""
+    """Floats are quantities; integers and text are classes, except for integers with a unit."""
     if values.dtype.kind == "S":
         values = np.char.decode(values, "utf-8")
     if values.dtype.kind not in "fiubU":
         raise InputError(f"target {target.name!r} is of type {values.dtype}, expected numbers or text")
-    quantity = values.dtype.kind == "f" or (values.dtype.kind in "iu" and target.unit)
-    return Column(target, values, is_class=target.unit == CLASS or not quantity)
+    is_quantity = values.dtype.kind == "f" or (values.dtype.kind in "iu" and target.unit)
+    return Column(target, values, is_class=target.unit == CLASS or not is_quantity)
 
 
-def _is_axis(name: str) -> bool:
+def _is_axis_name(name: str) -> bool:
     return name in _AXES or name.endswith("_nm")
 
 
-def _points(arrays: Arrays, count: int, axis: str | None, taken: set[str]) -> tuple[NDArray[Any] | None, str, str]:
-    """Values, name and unit of the array that tells where the points lie."""
-    likely = [name for name in arrays.names if name == axis or _is_axis(name)]
-    for name in sorted(likely, key=lambda name: name != axis):
+def _find_axis(arrays: Arrays, count: int, axis: str | None, targets: set[str]) -> tuple[NDArray[Any] | None, str, str]:
+    """Values, name and unit of the array that holds the axis."""
+    candidates = [name for name in arrays.names if name == axis or _is_axis_name(name)]
+    for name in sorted(candidates, key=lambda name: name != axis):
         values = np.asarray(arrays.read(name))
-        if values.shape == (count,) and values.dtype.kind in "fiu" and name not in taken:
+        if values.shape == (count,) and values.dtype.kind in "fiu" and name not in targets:
             unit = arrays.units.get(name) or ("nm" if name.endswith("_nm") else _AXES.get(name, ""))
-            called = axis if axis and axis != name else name.removesuffix("_nm")
-            return values.astype(np.float64), called, unit
+            axis_name = axis if axis and axis != name else name.removesuffix("_nm")
+            return values.astype(np.float64), axis_name, unit
         if name == axis:
             raise InputError(f"axis {name!r} has shape {values.shape} of type {values.dtype}, expected {count} numbers")
     return None, "", ""

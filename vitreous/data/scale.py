@@ -1,4 +1,4 @@
-"""How raw samples are scaled before the model sees them; fitted on the training part and kept in the run."""
+"""`Scaling` of raw samples before the model, fitted on the training part and saved with the run."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
@@ -11,25 +11,31 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
-from vitreous.errors import InputError, check_choice
+from vitreous.core.errors import InputError, check_choice
 
 DERIVATIVES = {"slope": 1, "curvature": 2}
-"""Of spectra, and their orders."""
+"""Scalings that differentiate spectra, and the order of the derivative."""
 SCALINGS = ("none", "channel", "sample", "point", "root", *DERIVATIVES)
 _CHUNK = 4096
-_AROUND = 5  # points to each side that a derivative is taken from
+_HALF_WINDOW = 5  # points on each side in the window of a derivative
 
 
 @dataclass(frozen=True)
 class Scaling:
-    """`(x - mean) / deviation`, over one of several extents, after a change of each sample by itself where it says so.
+    """`(x - mean) / deviation`, optionally after a transformation of each sample.
 
-    none: as it is. channel: one mean and deviation a channel. sample: each sample by its own (standard normal
-    variate, for spectra whose overall height means nothing). point: one for each point of the grid (for spectra
-    of which small differences matter, as in chemometrics). root: the square root of each sample over its maximum, as
-    counts want it, whose noise is then the same everywhere. slope, curvature: the first or second derivative of each
-    spectrum (Savitzky and Golay, 11 points, second degree), scaled as by sample and then as by point: what lies under
-    the bands of near-infrared spectra is then gone.
+    Args:
+        kind: one of
+
+            - none: no scaling.
+            - channel: one mean and deviation per channel.
+            - sample: mean and deviation of each sample (standard normal variate), for spectra of arbitrary height.
+            - point: one mean and deviation per point of the grid, for small differences as in chemometrics.
+            - root: square root of each sample divided by its maximum, for counts; makes their noise uniform.
+            - slope, curvature: first or second derivative of each spectrum (Savitzky-Golay, 11 points, degree 2),
+              scaled by sample and then by point; removes the baseline of near-infrared spectra.
+        mean: fitted means, for channel, point, slope and curvature.
+        deviation: fitted standard deviations.
     """
 
     kind: str = "none"
@@ -42,23 +48,23 @@ class Scaling:
             raise InputError(f"scale: {len(self.mean)} means but {len(self.deviation)} deviations")
 
     def __call__(self, x: Tensor) -> Tensor:
-        """`(B, C, *grid)` of any real type `-> (B, C, *grid)` float32, on its device."""
+        """`(B, C, *grid)` of any real type `-> (B, C, *grid)` float32, on the same device."""
         return self.on(x.device)(x)
 
     def on(self, device: torch.device) -> Callable[[Tensor], Tensor]:
-        """The same for samples on one device, where its numbers then lie: a step that is recorded copies none."""
-        numbers = self.mean, self.deviation, _kernel(self.kind)
-        return partial(self._scaled, *(torch.tensor(each, device=device) for each in numbers))
+        """This scaling as a function for one device; its constants are copied once, as CUDA graphs require."""
+        constants = self.mean, self.deviation, _derivative_kernel(self.kind)
+        return partial(self._apply, *(torch.tensor(values, device=device) for values in constants))
 
-    def _scaled(self, mean: Tensor, deviation: Tensor, kernel: Tensor, x: Tensor) -> Tensor:
-        x = _alone(self.kind, kernel, x.float())
+    def _apply(self, mean: Tensor, deviation: Tensor, kernel: Tensor, x: Tensor) -> Tensor:
+        x = _transform_samples(self.kind, kernel, x.float())
         if not len(mean):
             return x
         shape = (1, -1, *[1] * (x.dim() - 2)) if self.kind == "channel" else (1, *x.shape[1:])
         return (x - mean.view(shape)) / deviation.view(shape)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, ready for JSON."""
+        """The fields as plain values that JSON can store."""
         return asdict(self)
 
     @classmethod
@@ -68,7 +74,7 @@ class Scaling:
 
 
 def fit_scaling(kind: str, x: NDArray[Any], rows: NDArray[np.intp]) -> Scaling:
-    """The scaling of the given rows of `x` `(n, C, *grid)`, read in chunks so that `x` may exceed memory."""
+    """Fit a scaling to some rows of `x` `(n, C, *grid)`, in chunks because `x` may be larger than memory."""
     check_choice("scale", kind, SCALINGS)
     if kind in ("none", "sample", "root"):
         return Scaling(kind)
@@ -78,33 +84,35 @@ def fit_scaling(kind: str, x: NDArray[Any], rows: NDArray[np.intp]) -> Scaling:
     count, total, squares = 0, 0.0, 0.0
     for start in range(0, len(rows), _CHUNK):
         part = np.asarray(x[rows[start : start + _CHUNK]], dtype=np.float64)
-        part = _alone(kind, torch.tensor(_kernel(kind), dtype=torch.float64), torch.from_numpy(part)).numpy()
+        part = _transform_samples(
+            kind, torch.tensor(_derivative_kernel(kind), dtype=torch.float64), torch.from_numpy(part)
+        ).numpy()
         count += part.size // part.sum(axis=extent).size
         total, squares = total + part.sum(axis=extent), squares + np.square(part).sum(axis=extent)
     mean = np.ravel(total / count)
     deviation = np.sqrt(np.maximum(np.ravel(squares / count) - mean**2, 0))
-    floor = deviation.max() * 1e-3 or 1.0  # a point that never changes must not be blown up
+    floor = deviation.max() * 1e-3 or 1.0  # avoids dividing by nearly 0 at constant points
     return Scaling(kind, tuple(mean.tolist()), tuple(np.maximum(deviation, floor).tolist()))
 
 
-def _alone(kind: str, kernel: Tensor, x: Tensor) -> Tensor:
-    """Samples `(B, C, *grid)`, each changed by itself as a kind of scaling has it."""
+def _transform_samples(kind: str, kernel: Tensor, x: Tensor) -> Tensor:
+    """The part of a scaling that depends on each sample alone, `(B, C, *grid) -> (B, C, *grid)`."""
     if kind == "root":
         x = x.clamp(min=0)
         return (x / x.amax(tuple(range(1, x.dim())), keepdim=True).clamp(min=1e-12)).sqrt()
     if kind in DERIVATIVES:
-        wide = F.pad(x, (_AROUND, _AROUND), "replicate")
-        x = F.conv1d(wide.flatten(0, 1).unsqueeze(1), kernel.view(1, 1, -1)).view_as(x)
+        padded = F.pad(x, (_HALF_WINDOW, _HALF_WINDOW), "replicate")
+        x = F.conv1d(padded.flatten(0, 1).unsqueeze(1), kernel.view(1, 1, -1)).view_as(x)
     if kind in ("sample", *DERIVATIVES):
         extent = tuple(range(1, x.dim()))
         return (x - x.mean(extent, keepdim=True)) / (x.std(extent, keepdim=True) + 1e-8)
     return x
 
 
-def _kernel(kind: str) -> tuple[float, ...]:
-    """What gives the derivative of the parabola that fits the points around (least squares), as a dot product."""
+def _derivative_kernel(kind: str) -> tuple[float, ...]:
+    """Savitzky-Golay coefficients of the derivative; empty for other scalings."""
     if kind not in DERIVATIVES:
         return ()
     from scipy.signal import savgol_coeffs
 
-    return tuple(savgol_coeffs(2 * _AROUND + 1, 2, DERIVATIVES[kind], use="dot").tolist())
+    return tuple(savgol_coeffs(2 * _HALF_WINDOW + 1, 2, DERIVATIVES[kind], use="dot").tolist())

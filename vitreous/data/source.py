@@ -1,4 +1,4 @@
-"""`Source`: samples with all that is needed to read them, and `Split`: which of them train, validate and test."""
+"""`Source`: samples with axes, units and targets; `Split`: rows for training, validation and test."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vitreous.errors import InputError, check_choice
+from vitreous.core.errors import InputError, check_choice
 
-if TYPE_CHECKING:  # what is exported reads files without torch
+if TYPE_CHECKING:  # exported models read files without torch
     import torch
     from torch import Tensor
 
@@ -18,7 +18,7 @@ PARTS = ("train", "validation", "test")
 
 @dataclass(frozen=True)
 class Axis:
-    """Where the samples along one axis of the grid lie: `origin + spacing * i`, in `unit`."""
+    """Evenly spaced coordinates of one axis of the grid: `origin + spacing * i`, in `unit`."""
 
     name: str = "index"
     unit: str = ""
@@ -33,7 +33,7 @@ class Axis:
 
 @dataclass(frozen=True)
 class Target:
-    """A quantity to regress; one that is positive and spans a wide range is better regressed by its logarithm."""
+    """A regression target. Set `log` to learn the logarithm of a positive quantity with a wide range."""
 
     name: str
     unit: str = ""
@@ -46,24 +46,25 @@ class Target:
 
 
 Fresh = Callable[[int, "torch.device"], tuple["Tensor", "Tensor"]]
+"""Simulates samples and targets, given their number and a device."""
 
 
 @dataclass(frozen=True)
 class Source:
-    """Samples, what they mean, and how they are to be split.
+    """Samples with the meaning of their values, and optionally a predefined split.
 
     Args:
         name: for messages and figures.
         x: `(n, channels, *grid)`, any real type; may be memory-mapped, so read it in slices.
-        y: class numbers `(n,)`, or targets `(n, len(targets))`; None where there are none.
+        y: class numbers `(n,)`, or targets `(n, len(targets))`; None without labels.
         axes: one for each axis of the grid.
         channels: names of the channels.
         classes: class names, for classification.
-        targets: the quantities to regress, for regression.
-        parts: rows of `train`, `validation` and `test` where the data come already split; any may be absent.
-        constant: whether a target may be the same in all samples.
-        fresh: where samples can be simulated, draws new ones to train on: given their number and a device, samples
-            `(n, channels, *grid)` and targets `(n, len(targets))`. The rows of `train` then only set the scales.
+        targets: the quantities, for regression.
+        parts: predefined rows of `train`, `validation` and `test`; each is optional.
+        allow_constant: accept a target with the same value in all samples.
+        fresh: simulates new training samples `(n, channels, *grid)` and targets `(n, len(targets))`, given their number
+            and a device. The rows of `train` are then used only to fit the scaling.
     """
 
     name: str
@@ -74,7 +75,7 @@ class Source:
     classes: tuple[str, ...] = ()
     targets: tuple[Target, ...] = ()
     parts: Mapping[str, NDArray[np.intp]] = field(default_factory=dict)
-    constant: bool = False
+    allow_constant: bool = False
     fresh: "Fresh | None" = None
 
     def __post_init__(self) -> None:
@@ -95,7 +96,7 @@ class Source:
                 )
         if self.y is not None and self.targets:
             for column, target in enumerate(self.targets):
-                _check_target(self.name, target, self.y[:, column], self.constant)
+                _check_target(self.name, target, self.y[:, column], self.allow_constant)
         _check_parts(self.name, self.parts, len(self.x))
 
     def __len__(self) -> int:
@@ -103,21 +104,21 @@ class Source:
 
     @property
     def input(self) -> tuple[int, ...]:
-        """Channels and samples along each axis: what `ViTConfig.input` wants."""
+        """Number of channels and of samples along each axis, as in `ViTConfig.input`."""
         return tuple(int(n) for n in self.x.shape[1:])
 
 
-def _check_target(source: str, target: Target, values: NDArray[Any], constant: bool) -> None:
+def _check_target(source: str, target: Target, values: NDArray[Any], allow_constant: bool) -> None:
     name = target.name
-    bad = np.flatnonzero(~np.isfinite(values))
-    if len(bad):
+    invalid = np.flatnonzero(~np.isfinite(values))
+    if len(invalid):
         raise InputError(
-            f"{source}: target {name!r} has {len(bad)} missing or infinite value(s), the first in row {bad[0]}"
+            f"{source}: target {name!r} has {len(invalid)} missing or infinite value(s), the first in row {invalid[0]}"
         )
-    if not constant and len(values) > 1 and np.ptp(values) == 0:
+    if not allow_constant and len(values) > 1 and np.ptp(values) == 0:
         raise InputError(f"{source}: target {name!r} is constant ({values[0]:g}), so there is nothing to learn")
     if target.log and (values <= 0).any():
-        raise InputError(f"{source}: target {name!r} is to be learned by its logarithm, but has values of 0 or below")
+        raise InputError(f"{source}: target {name!r} is learned as a logarithm, but has values of 0 or below")
 
 
 def _check_parts(source: str, parts: Mapping[str, NDArray[np.intp]], count: int) -> None:
@@ -125,16 +126,16 @@ def _check_parts(source: str, parts: Mapping[str, NDArray[np.intp]], count: int)
         check_choice(f"{source}: part", part, PARTS)
         if len(rows) == 0:
             raise InputError(f"{source}: part {part!r} is empty; expected rows, or no such part")
-        stray = rows[(rows < 0) | (rows >= count)]
-        if len(stray):
-            raise InputError(f"{source}: part {part!r} names row {stray[0]}, but there are {count} samples")
+        outside = rows[(rows < 0) | (rows >= count)]
+        if len(outside):
+            raise InputError(f"{source}: part {part!r} names row {outside[0]}, but there are {count} samples")
     rows, times = np.unique(np.concatenate([*parts.values(), np.array([], dtype=np.intp)]), return_counts=True)
     if np.any(times > 1):
         raise InputError(f"{source}: row {rows[times > 1][0]} is in more than one part, or twice in one")
 
 
-def in_order(*counts: int) -> dict[str, NDArray[np.intp]]:
-    """Parts of rows that come one after the other: so many of `train`, of `validation` and of `test`."""
+def consecutive_parts(*counts: int) -> dict[str, NDArray[np.intp]]:
+    """Parts of consecutive rows with these numbers of rows, in the order `train`, `validation`, `test`."""
     return dict(zip(PARTS, np.split(np.arange(sum(counts)), np.cumsum(counts)[:-1]), strict=False))
 
 
@@ -147,40 +148,40 @@ class Split:
     test: NDArray[np.intp]
 
 
-_FEW = 3  # a class of fewer members stays whole in `train`
+_SMALL_CLASS = 3  # all samples of a smaller class are in `train`
 
 
 def split(source: Source, validation: float = 0.1, test: float = 0.1, seed: int = 0) -> Split:
-    """Rows of each part: those the source gives, the rest drawn reproducibly and, for classes, stratified.
+    """Split a source: predefined parts are used, the others are drawn reproducibly and stratified by class.
 
     Args:
-        source: where its `parts` name `validation` or `test`, those rows are taken as they are.
-        validation: else the share drawn from the rows of `train`, or from all rows without a part; 0 for none.
+        source: its `parts` define predefined parts.
+        validation: fraction drawn from the rows of `train`, or from all rows without a part; 0 for none.
         test: likewise.
-        seed: equal seeds draw equal rows.
+        seed: of the random draw.
     """
-    shares = {"validation": validation, "test": test}
-    wanted = {part: share for part, share in shares.items() if part not in source.parts and share != 0}
-    for part, share in wanted.items():
-        if not 0 < share < 1 or sum(wanted.values()) >= 1:
+    requested = {"validation": validation, "test": test}
+    shares = {part: share for part, share in requested.items() if part not in source.parts and share != 0}
+    for part, share in shares.items():
+        if not 0 < share < 1 or sum(shares.values()) >= 1:
             raise InputError(f"{part}: found {share:g}, expected fractions from 0 to below 1 that leave rows to train")
-    pool = _pool(source)
+    pool = _training_rows(source)
     classes = source.y[pool] if source.y is not None and source.classes else np.zeros(len(pool), dtype=np.intp)
-    drawn = _draw(classes, list(wanted.values()), seed, few=_FEW if source.classes else 1 + len(wanted))
-    none = np.array([], dtype=np.intp)
-    parts = {part: np.sort(source.parts.get(part, none)) for part in PARTS}
-    parts |= {part: pool[rows] for part, rows in zip(["train", *wanted], drawn, strict=True)}
-    for part in ["train", *wanted]:
+    places = _draw(classes, list(shares.values()), seed, smallest=_SMALL_CLASS if source.classes else 1 + len(shares))
+    empty = np.array([], dtype=np.intp)
+    parts = {part: np.sort(source.parts.get(part, empty)) for part in PARTS}
+    parts |= {part: pool[rows] for part, rows in zip(["train", *shares], places, strict=True)}
+    for part in ["train", *shares]:
         if len(parts[part]) == 0:
             raise InputError(
                 f"{source.name}: {part} would be empty, with {len(pool)} sample(s) to draw from"
-                + (f" at a share of {wanted[part]:g}" if part in wanted else "")
+                + (f" at a share of {shares[part]:g}" if part in shares else "")
             )
     return Split(**parts)
 
 
-def _pool(source: Source) -> NDArray[np.intp]:
-    """Rows that train, before any are drawn for the other parts."""
+def _training_rows(source: Source) -> NDArray[np.intp]:
+    """Rows of `train` before the other parts are drawn from them."""
     if "train" in source.parts:
         return np.sort(source.parts["train"])
     free = np.ones(len(source), dtype=bool)
@@ -189,27 +190,27 @@ def _pool(source: Source) -> NDArray[np.intp]:
     return np.flatnonzero(free)
 
 
-def _draw(classes: NDArray[Any], shares: Sequence[float], seed: int, few: int) -> list[NDArray[np.intp]]:
-    """Places in `classes`, sorted: those left over, then those of each share."""
+def _draw(classes: NDArray[Any], shares: Sequence[float], seed: int, smallest: int) -> list[NDArray[np.intp]]:
+    """Sorted places in `classes`: the rest, then those of each share."""
     shuffled = np.random.default_rng(seed).permutation(len(classes))
     _, member = np.unique(classes[shuffled], return_inverse=True)
     grouped = shuffled[np.argsort(member, kind="stable")]
     counts = np.bincount(member)
-    many = counts >= few
+    large = counts >= smallest
     starts, left = np.cumsum(counts) - counts, counts
     parts = []
     for later, share in zip(reversed(range(len(shares))), shares, strict=True):
         take = np.zeros_like(counts)
-        # one of each class stays for each part to come and one for training
-        take[many] = np.minimum(_quota(counts[many], share), left[many] - 1 - later)
+        # leave one sample of each class for every later part and one for training
+        take[large] = np.minimum(_stratified_counts(counts[large], share), left[large] - 1 - later)
         parts.append([grouped[s : s + n] for s, n in zip(starts, take, strict=True)])
         starts, left = starts + take, left - take
     parts.insert(0, [grouped[s : s + n] for s, n in zip(starts, left, strict=True)])
     return [np.sort(np.concatenate([*part, np.array([], dtype=np.intp)])) for part in parts]
 
 
-def _quota(counts: NDArray[np.intp], share: float) -> NDArray[np.intp]:
-    """How many of each class make up the share: one at least, the total by largest remainders."""
+def _stratified_counts(counts: NDArray[np.intp], share: float) -> NDArray[np.intp]:
+    """Samples of each class in a share: at least one, and the total by the largest remainder method."""
     exact = share * counts
     take: NDArray[np.intp] = np.maximum(1, np.floor(exact).astype(np.intp))
     short = max(0, round(share * int(counts.sum())) - int(take.sum()))

@@ -1,4 +1,4 @@
-"""CSV and Parquet: a column whose header is a number is a point of the spectrum, the others are what is known of it."""
+"""CSV and Parquet tables: columns with a numeric header hold the spectrum, the other columns hold targets."""
 
 import csv
 import re
@@ -9,34 +9,34 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vitreous.data.contents import CLASS, Column, Contents, choose, listed, part_rows
-from vitreous.data.extras import load_extra
-from vitreous.data.held import File
+from vitreous.core.errors import InputError
+from vitreous.core.extras import load_extra
+from vitreous.data.contents import CLASS, Column, Contents, join_names, rows_by_part, select_targets
 from vitreous.data.source import Target
-from vitreous.errors import InputError
+from vitreous.data.uploads import InputFile
 
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
-_MISSING = ["", "nan", "NaN", "NA"]  # a class may well be called `None` or `null`
+_MISSING = ["", "nan", "NaN", "NA"]  # not `None` or `null`, which may be class names
 
 
 @dataclass(frozen=True)
 class Table:
-    """A pandas frame and its headers as the file spells them: pandas would rename those that repeat."""
+    """A pandas frame and the headers as they are in the file; pandas renames repeated headers."""
 
     headers: list[str]
     frame: Any
 
     @property
     def names(self) -> list[str]:
-        """Headers that are no number."""
+        """Headers that are not numbers."""
         return [name for name in self.headers if name and not _NUMBER.fullmatch(name)]
 
     def column(self, name: str) -> Any:
         return self.frame.iloc[:, self.headers.index(name)]
 
 
-def read_csv(path: File) -> Table:
-    """A table with one line of headers, separated by commas, semicolons or tabs."""
+def read_csv(path: InputFile) -> Table:
+    """Read a table with one header line, separated by commas, semicolons or tabs."""
     pandas = load_extra("pandas")
     separator, headers = _scan(path)
     with path.open("rb") as file:
@@ -47,16 +47,16 @@ def read_csv(path: File) -> Table:
     return Table(headers, frame)
 
 
-def read_parquet(path: File) -> Table:
-    """A table whose column names are the headers."""
+def read_parquet(path: InputFile) -> Table:
+    """Read a table whose column names are the headers."""
     load_extra("pyarrow")
     with path.open("rb") as file:
         frame = load_extra("pandas").read_parquet(file, engine="pyarrow")
     return Table([str(name).strip() for name in frame.columns], frame)
 
 
-def _scan(path: File) -> tuple[str, list[str]]:
-    """Separator and headers; every row is counted here, for pandas fills short ones up in silence."""
+def _scan(path: InputFile) -> tuple[str, list[str]]:
+    """Separator and headers. Also checks the length of every row, because pandas fills short rows silently."""
     with path.open("r", encoding="utf-8-sig", newline="") as file:
         first = next((line for line in file if line.strip()), "")
         if not first:
@@ -72,53 +72,55 @@ def _scan(path: File) -> tuple[str, list[str]]:
 
 
 def table_contents(table: Table, words: Sequence[str]) -> Contents:
-    """The spectra of a table, with the targets asked for."""
+    """Spectra of a table with the requested targets."""
     if not len(table.frame):
         raise InputError("found headers and no rows")
-    found = [index for index, name in enumerate(table.headers) if _NUMBER.fullmatch(name)]
-    if not found:
+    points = [index for index, name in enumerate(table.headers) if _NUMBER.fullmatch(name)]
+    if not points:
         raise InputError(
-            f"found no column whose header is a number, only {listed(table.headers)}; "
+            f"found no column whose header is a number, only {join_names(table.headers)}; "
             "expected the points of the spectrum as headers, e.g. 1100, 1102, 1104"
         )
-    for index in found:
+    for index in points:
         _check_numbers(table.headers[index], table.frame.iloc[:, index])
-    with np.errstate(over="ignore"):  # becomes infinite, which the check of the spectra names
-        x = table.frame.iloc[:, found].to_numpy(dtype=np.float32, na_value=np.nan)
-    x = np.array(x, order="C")  # pandas keeps a column in one piece, training reads rows
-    columns, parts = known_of(table, words)
-    return Contents(x, columns, parts, np.array([float(table.headers[index]) for index in found]))
+    with np.errstate(over="ignore"):  # overflow gives infinity, which the check of the spectra reports
+        x = table.frame.iloc[:, points].to_numpy(dtype=np.float32, na_value=np.nan)
+    x = np.array(x, order="C")  # pandas stores columns contiguously, training reads rows
+    columns, parts = table_targets(table, words)
+    return Contents(x, columns, parts, np.array([float(table.headers[index]) for index in points]))
 
 
-def known_of(table: Table, words: Sequence[str]) -> tuple[list[Column], dict[str, NDArray[np.intp]]]:
-    """Target columns, and the parts of the column `split` where there is one."""
-    targets = choose(words, table.names)
+def table_targets(table: Table, words: Sequence[str]) -> tuple[list[Column], dict[str, NDArray[np.intp]]]:
+    """Target columns, and the parts from the column `split` if there is one."""
+    targets = select_targets(words, table.names)
     columns = [_column(target, table.column(target.name)) for target in targets]
     if "split" not in table.names or "split" in (target.name for target in targets):
         return columns, {}
     values = table.column("split")
-    return columns, part_rows(["" if gone else str(value) for value, gone in zip(values, values.isna(), strict=True)])
+    return columns, rows_by_part(
+        ["" if missing else str(value) for value, missing in zip(values, values.isna(), strict=True)]
+    )
 
 
 def _column(target: Target, values: Any) -> Column:
-    """A number is a quantity unless it is said to be a class; everything else is a class."""
+    """Numbers are a quantity unless the target is marked as a class; anything else is a class."""
     if _is_number(values):
         numbers = values.to_numpy(dtype=np.float64, na_value=np.nan)
         return Column(target, numbers, is_class=target.unit == CLASS)
     if target.unit != CLASS:
-        stray = _strays(values)
-        if 0 < len(stray) < values.notna().sum() / 2:
+        text_rows = _non_numeric_rows(values)
+        if 0 < len(text_rows) < values.notna().sum() / 2:
             raise InputError(
-                f"target {target.name!r}: found {values.iloc[stray[0]]!r} in row {stray[0]} among numbers; "
+                f"target {target.name!r}: found {values.iloc[text_rows[0]]!r} in row {text_rows[0]} among numbers; "
                 f"expected numbers, or {target.name}:{CLASS} for labels"
             )
-    labels = [None if gone else str(value) for value, gone in zip(values, values.isna(), strict=True)]
+    labels = [None if missing else str(value) for value, missing in zip(values, values.isna(), strict=True)]
     return Column(target, np.array(labels, dtype=object), is_class=True)
 
 
 def _check_numbers(header: str, values: Any) -> None:
     if not _is_number(values):
-        row = next(iter(_strays(values)), 0)
+        row = next(iter(_non_numeric_rows(values)), 0)
         raise InputError(f"column {header}: found {values.iloc[row]!r} in row {row}, expected a number")
 
 
@@ -127,7 +129,7 @@ def _is_number(values: Any) -> bool:
     return bool(types.is_numeric_dtype(values.dtype) and not types.is_bool_dtype(values.dtype))
 
 
-def _strays(values: Any) -> NDArray[np.intp]:
-    """Rows of a text column that hold something other than a number."""
+def _non_numeric_rows(values: Any) -> NDArray[np.intp]:
+    """Rows of a text column whose value is not a number."""
     numbers = load_extra("pandas").to_numeric(values.astype(object).astype(str), errors="coerce")
     return np.flatnonzero((numbers.isna() & values.notna()).to_numpy())

@@ -1,37 +1,37 @@
-"""A predictor as one graph: raw samples in, physical quantities out."""
+"""A predictor as one torch module: raw samples in, physical quantities out."""
 
 import torch
 from torch import Tensor, nn
 from torch.export import Dim, ExportedProgram
 
 from vitreous.export.quiet import quiet
-from vitreous.train.predictor import Predictor
-from vitreous.train.task import Regression, Task
+from vitreous.run.predictor import Predictor
 
 
 class Graph(nn.Module):
-    """Scaling, model and task in one module; `names` says what comes out."""
+    """Scaling, model and task in one module; `output_names` names its outputs."""
 
     def __init__(self, predictor: Predictor) -> None:
         super().__init__()
         self.model, self.scaling, self.task = predictor.model, predictor.scaling, predictor.task
+        self.is_regression = bool(predictor.targets)
 
     def forward(self, x: Tensor) -> tuple[Tensor, ...]:
         """`x`: raw samples `(B, channels, *grid)` as float32."""
         out = self.model(self.scaling(x))
-        exact = out.double()  # as a predictor has it
-        if isinstance(self.task, Regression):
+        exact = out.double()  # as in the predictor
+        if self.is_regression:
             return out, self.task.physical(exact), self.task.uncertainty(exact)
         return out, exact.softmax(-1)
 
 
-def names(task: Task) -> tuple[str, ...]:
-    """The outputs of the graph: those of the model, `(B, K)`, then physical quantities."""
-    return ("outputs", "values", "uncertainty") if isinstance(task, Regression) else ("outputs", "probabilities")
+def output_names(predictor: Predictor) -> tuple[str, ...]:
+    """Names of the outputs of the graph: raw outputs `(B, K)`, then physical quantities."""
+    return ("outputs", "values", "uncertainty") if predictor.targets else ("outputs", "probabilities")
 
 
-def program(predictor: Predictor) -> ExportedProgram:
-    """The graph as torch has traced it, for any number of samples."""
+def export_program(predictor: Predictor) -> ExportedProgram:
+    """The graph as traced by `torch.export`, for any number of samples."""
     free = {0: Dim("batch")}
     if predictor.shorter:
         free[len(predictor.input)] = Dim("count", max=predictor.input[-1])

@@ -1,9 +1,8 @@
-"""An ONNX model with eight-bit weights and products between its first layer and its head, which stay in float32.
+"""Quantise an ONNX model to int8, except for its first layer and its head, which stay in float32.
 
-A transformer's linear layers are quantised dynamically: the range of what enters them is taken from each batch.
-Convolutions are faster in int8 only if the ranges are known before (static): those of a CNN are taken from samples.
-Weights have a scale for each channel, symmetric about zero. What this costs in accuracy, and why the first layer and
-the head are left alone, is in docs/export.md.
+Linear layers of a transformer are quantised dynamically: the range of their input is measured in each batch.
+Convolutions are faster in int8 only with fixed ranges (static quantisation), which are measured on training samples.
+Weights have one symmetric scale per channel. docs/export.md gives the loss of accuracy and the reasons.
 """
 
 from collections.abc import Iterator
@@ -12,47 +11,46 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vitreous.atomic import scratch_folder
-from vitreous.data.extras import load_extra
-from vitreous.export.onnx_file import tell
+from vitreous.core.atomic import scratch_folder
+from vitreous.core.extras import load_extra
+from vitreous.export.onnx_file import add_metadata
 from vitreous.export.quiet import quiet
-from vitreous.nn.cnn import CNN
-from vitreous.train.predictor import Predictor
+from vitreous.run.predictor import Predictor
 
 CALIBRATION = 256
-"""Samples that show a CNN its ranges."""
+"""Number of training samples for the ranges of a CNN."""
 _BATCH = 32
 
 
 def to_int8(content: bytes, predictor: Predictor, samples: NDArray[Any]) -> bytes:
-    """The float32 ONNX model of a predictor, as int8.
+    """Quantise a float32 ONNX model to int8.
 
     Args:
-        content: what `to_onnx` made.
-        predictor: what it was made from.
-        samples: `(n, channels, *grid)`, raw, that the model was trained on.
+        content: from `to_onnx`.
+        predictor: that was exported.
+        samples: raw training samples `(n, channels, *grid)`; only CNNs use them.
     """
     onnx, quantization = load_extra("onnx", "export"), load_extra("onnxruntime.quantization", "export")
     model = onnx.load_model_from_string(content)
     shared = {"per_channel": True, "weight_type": quantization.QuantType.QInt8}
     with quiet(), scratch_folder() as folder:
-        made = folder / "int8.onnx"
-        if isinstance(predictor.model, CNN):
+        path = folder / "int8.onnx"
+        convolutions = [node.name for node in model.graph.node if node.name.startswith("model.stages.")]
+        if convolutions:
             reader = _reader(quantization.CalibrationDataReader, samples)
-            inner = [node.name for node in model.graph.node if node.name.startswith("model.stages.")]
-            shared |= {"activation_type": quantization.QuantType.QUInt8, "nodes_to_quantize": inner}
-            quantization.quantize_static(model, made, reader, **shared)
+            shared |= {"activation_type": quantization.QuantType.QUInt8, "nodes_to_quantize": convolutions}
+            quantization.quantize_static(model, path, reader, **shared)
         else:
             shared |= {"op_types_to_quantize": ["MatMul"], "nodes_to_quantize": _linear(model)}
-            quantization.quantize_dynamic(model, made, **shared)
-        model = onnx.load(made)
-    tell(model, predictor, "int8")
-    found: bytes = model.SerializeToString()
-    return found
+            quantization.quantize_dynamic(model, path, **shared)
+        model = onnx.load(path)
+    add_metadata(model, predictor, "int8")
+    quantised: bytes = model.SerializeToString()
+    return quantised
 
 
 def _linear(model: Any) -> list[str]:
-    """The linear layers inside the blocks; scores with weights of their own have one matrix a head, not one."""
+    """Names of the linear layers in the blocks. Scores with weights of their own have three-dimensional weights."""
     matrices = {weight.name for weight in model.graph.initializer if len(weight.dims) == 2}
     return [
         node.name
@@ -62,7 +60,7 @@ def _linear(model: Any) -> list[str]:
 
 
 def _reader(base: Any, samples: NDArray[Any]) -> Any:
-    """The samples as onnxruntime wants to be given them."""
+    """A `CalibrationDataReader` of onnxruntime over the samples."""
 
     def batches() -> Iterator[dict[str, NDArray[np.float32]]]:
         for start in range(0, len(samples), _BATCH):
@@ -70,9 +68,9 @@ def _reader(base: Any, samples: NDArray[Any]) -> Any:
 
     class Reader(base):  # type: ignore[misc]
         def __init__(self) -> None:
-            self.left = batches()
+            self.batches = batches()
 
         def get_next(self) -> dict[str, NDArray[np.float32]] | None:
-            return next(self.left, None)
+            return next(self.batches, None)
 
     return Reader()

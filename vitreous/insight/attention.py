@@ -1,6 +1,6 @@
-"""Where a transformer looks (S2.6): maps a layer and head, rollout, and how far and how broadly each head looks.
+"""Attention of a transformer (S2.6): maps by layer and head, rollout, attention distance and entropy of each head.
 
-Rollout is that of Abnar and Zuidema 2020; the mean attention distance is that of Dosovitskiy et al. 2021, figure 7.
+Rollout follows Abnar and Zuidema 2020; the mean attention distance follows Dosovitskiy et al. 2021, figure 7.
 """
 
 import math
@@ -14,50 +14,49 @@ import torch.nn.functional as F
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from vitreous.errors import InputError
-from vitreous.insight.overlay import axis_label, draw_image, draw_rows
+from vitreous.core.errors import InputError
+from vitreous.insight.heatmap import axis_label, draw_image, draw_rows
+from vitreous.insight.regions import coordinate_labels, model_input, to_array, to_grid_units
 from vitreous.insight.style import figure
-from vitreous.insight.units import array, coordinates, model_input, on_grid
+from vitreous.nn.execution import unwrap
 from vitreous.nn.models import Model
-from vitreous.nn.record import Record, chosen_layers, record, unwrap
+from vitreous.nn.record import Record, chosen_layers, record
 from vitreous.nn.vit import ViT
-from vitreous.train.predictor import Predictor
+from vitreous.run.predictor import Predictor
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_AT_ONCE = 2**25  # weights in memory at a time
-_SURE = 0.05  # probability below which a trend is no accident
+_MAX_WEIGHTS = 2**25  # attention weights in memory at a time
+_SIGNIFICANCE = 0.05  # p value below which a trend is reported
 
 
-def attends(model: Model) -> bool:
-    """Whether a model has attention to look at."""
-    return isinstance(model, ViT) and model.config.attention != "none"
+def no_attention_note(model: Model) -> str:
+    """A sentence for a run without attention, after "the" or the name of the run."""
+    reason = "has blocks without mixing" if isinstance(model, ViT) else "is a CNN"
+    return f"run {reason}: it has no attention, so there are attributions only"
 
 
-def no_attention(model: Model) -> str:
-    """What to say of a run without it."""
-    kind = "has blocks without mixing" if isinstance(model, ViT) else "is a CNN"
-    return f"run {kind}: it has no attention, so there are attributions only"
+def attention_model(predictor: Predictor) -> ViT:
+    """The model of a predictor; `InputError` if it has no attention."""
+    return _check_attends(predictor.model)
 
 
-def transformer(predictor: Predictor) -> ViT:
-    """The predictor's model, or one line that says that it has no attention."""
-    return _attending(predictor.model)
-
-
-def _attending(model: Model) -> ViT:
+def _check_attends(model: Model) -> ViT:
     inner = unwrap(model)
-    if isinstance(inner, ViT) and attends(inner):
+    if isinstance(inner, ViT) and inner.attends:
         return inner
     name = "ViT with attention = 'none'" if isinstance(inner, ViT) else type(inner).__name__
     raise InputError(f"attention: a {name} has none; attributions work for every model")
 
 
 def rollout(weights: Iterable[Tensor]) -> Tensor:
-    """How much of each input token reaches each output token, `(B, N, N)`, from `(B, heads, N, N)` of every layer.
+    """Attention rollout: the share of each input token in each output token, `(B, N, N)`.
 
-    The product of `(mean over heads + 1) / 2` over the layers: half of a token passes by each attention.
+    The product of `(mean over heads + 1) / 2` over the layers; the 1 stands for the residual connection.
+
+    Args:
+        weights: attention weights `(B, heads, N, N)` of every layer.
     """
     total: Tensor | None = None
     for layer in weights:
@@ -69,52 +68,52 @@ def rollout(weights: Iterable[Tensor]) -> Tensor:
     return total
 
 
-def entropy(weights: Tensor, mask: Tensor | None = None) -> Tensor:
-    """Mean entropy of the rows of `(B, heads, N, N)` in nats, `(B, heads)`; `mask` `(B, N)` says which rows count."""
-    return _mean(-torch.xlogy(weights, weights).sum(-1), mask)
+def attention_entropy(weights: Tensor, mask: Tensor | None = None) -> Tensor:
+    """Mean entropy of the rows of `(B, heads, N, N)` in nats, `(B, heads)`; `mask` `(B, N)` selects the rows."""
+    return _masked_mean(-torch.xlogy(weights, weights).sum(-1), mask)
 
 
-def distance(weights: Tensor, coords: Tensor, prefix: int = 0, mask: Tensor | None = None) -> Tensor:
-    """Mean distance between a token and those that it attends to, `(B, heads)`, in the unit of the coordinates.
+def attention_distance(weights: Tensor, coords: Tensor, prefix: int = 0, mask: Tensor | None = None) -> Tensor:
+    """Mean distance between a token and the tokens that it attends to, `(B, heads)`, in the unit of `coords`.
 
     Args:
-        weights: `(B, heads, prefix + N, prefix + N)`; prefix tokens have no place and do not count.
+        weights: `(B, heads, prefix + N, prefix + N)`; prefix tokens have no coordinates and are left out.
         coords: `(N, axes)` or `(B, N, axes)`.
-        prefix: class token and registers.
+        prefix: number of class and register tokens.
         mask: `(B, N)`, False where there is no token.
     """
-    return _weighted(weights[..., prefix:, prefix:], _apart(coords), mask)
+    return _mean_distance(weights[..., prefix:, prefix:], _pairwise_distances(coords), mask)
 
 
-def _apart(coords: Tensor, period: Tensor | None = None) -> Tensor:
-    """Distances between every two places `(N, axes)` or `(B, N, axes)`: `(1 or B, 1, N, N)`.
+def _pairwise_distances(coords: Tensor, period: Tensor | None = None) -> Tensor:
+    """Distances between all pairs of tokens: `(N, axes)` or `(B, N, axes)` -> `(1 or B, 1, N, N)`.
 
-    With periods `(axes,)`, by the shorter way round.
+    With periods `(axes,)` these are the shortest distances on the periodic grid.
     """
-    places = coords if coords.dim() == 3 else coords.unsqueeze(0)
+    coords = coords if coords.dim() == 3 else coords.unsqueeze(0)
     if period is None:
-        return torch.cdist(places, places, compute_mode="donot_use_mm_for_euclid_dist").unsqueeze(1)
-    steps = (places.unsqueeze(2) - places.unsqueeze(1)).abs()
-    around: Tensor = torch.linalg.vector_norm(torch.minimum(steps, period - steps), dim=-1).unsqueeze(1)
-    return around
+        return torch.cdist(coords, coords, compute_mode="donot_use_mm_for_euclid_dist").unsqueeze(1)
+    steps = (coords.unsqueeze(2) - coords.unsqueeze(1)).abs()
+    periodic: Tensor = torch.linalg.vector_norm(torch.minimum(steps, period - steps), dim=-1).unsqueeze(1)
+    return periodic
 
 
-def _weighted(inner: Tensor, apart: Tensor, mask: Tensor | None) -> Tensor:
-    """The mean over tokens of the distances `apart`, by the weights `(B, heads, N, N)` of each."""
-    total = inner.sum(-1).clamp(min=1e-12)
-    return _mean((inner * apart.to(inner.dtype)).sum(-1) / total, mask)
+def _mean_distance(weights: Tensor, distances: Tensor, mask: Tensor | None) -> Tensor:
+    """Mean over the tokens of `distances`, weighted by `weights` `(B, heads, N, N)`."""
+    total = weights.sum(-1).clamp(min=1e-12)
+    return _masked_mean((weights * distances.to(weights.dtype)).sum(-1) / total, mask)
 
 
-def _mean(rows: Tensor, mask: Tensor | None) -> Tensor:
-    """The mean over those rows of `(B, heads, N)` that hold a token."""
+def _masked_mean(rows: Tensor, mask: Tensor | None) -> Tensor:
+    """Mean over the rows of `(B, heads, N)` that hold a token."""
     if mask is None:
         return rows.mean(-1)
     present = mask.unsqueeze(1).to(rows.dtype)
     return (rows * present).sum(-1) / present.sum(-1).clamp(min=1)
 
 
-def readout(model: ViT, seen: Record) -> Tensor:
-    """How much of each token the model's pooling reads, `(B, prefix + N)`, summing to one."""
+def pooling_weights(model: ViT, seen: Record) -> Tensor:
+    """Weight of each token in the pooling of the model, `(B, prefix + N)`, with a sum of one."""
     prefix, pool, normed = model.config.prefix, model.config.pool, seen["normed"]
     batch, count = normed.shape[:2]
     if pool == "cls":
@@ -127,31 +126,31 @@ def readout(model: ViT, seen: Record) -> Tensor:
 
 @torch.no_grad()
 def attention_maps(model: ViT, x: Tensor, layers: Sequence[int] | int | None = None) -> NDArray[np.float64]:
-    """What the pooling (the class token, say) attends to in each layer and head: `(B, layers, heads, N)`."""
-    with record(_attending(model), layers) as seen:
+    """Attention from the pooled token (e.g. the class token) in each layer and head: `(B, layers, heads, N)`."""
+    with record(_check_attends(model), layers) as seen:
         model(x)
-    rows = readout(model, seen)
-    found = [torch.einsum("bn,bhnm->bhm", rows, weights) for weights in seen.attention.values()]
-    return array(torch.stack(found, dim=1)[..., model.config.prefix :])
+    pooled = pooling_weights(model, seen)
+    maps = [torch.einsum("bn,bhnm->bhm", pooled, weights) for weights in seen.attention.values()]
+    return to_array(torch.stack(maps, dim=1)[..., model.config.prefix :])
 
 
 @torch.no_grad()
 def rollout_map(model: ViT, x: Tensor) -> NDArray[np.float64]:
-    """How much of each token reaches the pooling by way of all layers: `(B, N)`."""
-    with record(_attending(model), reduce=lambda weights: weights.mean(1, keepdim=True)) as seen:
+    """Attention rollout from the pooled token: the share of each token after all layers, `(B, N)`."""
+    with record(_check_attends(model), reduce=lambda weights: weights.mean(1, keepdim=True)) as seen:
         model(x)
-    reached = torch.einsum("bn,bnm->bm", readout(model, seen), rollout(seen.attention.values()))
-    return array(reached[:, model.config.prefix :])
+    shares = torch.einsum("bn,bnm->bm", pooling_weights(model, seen), rollout(seen.attention.values()))
+    return to_array(shares[:, model.config.prefix :])
 
 
 def maps_figure(
     predictor: Predictor, sample: ArrayLike, layers: Sequence[int] | int | None = None, title: str = ""
 ) -> "Figure":
-    """The attention of every head in the given layers, drawn over one sample `(channels, *grid)`.
+    """Attention maps of every head in the given layers, over one sample `(channels, *grid)`.
 
-    For a curve a panel a layer with a row a head; for a picture a panel a layer and head, the heads' mean last.
+    A spectrum has a panel per layer with a row per head; an image a panel per layer and head. The mean comes last.
     """
-    model = transformer(predictor)
+    model = attention_model(predictor)
     x = model_input(predictor, np.asarray(sample)[None])
     maps = attention_maps(model, x, layers)[0]  # (layers, heads, N)
     names = [f"layer {layer}" for layer in chosen_layers(layers, model.config.depth)]
@@ -179,8 +178,14 @@ def maps_figure(
 
 
 @dataclass(frozen=True)
-class Measure:
-    """One number for each head, `(layers, heads)`, and what it would be for a head that looks everywhere alike."""
+class HeadMeasure:
+    """A quantity of every head.
+
+    Args:
+        label: name and unit.
+        values: `(layers, heads)`.
+        uniform: the value for a head with uniform attention.
+    """
 
     label: str
     values: NDArray[np.float64]
@@ -188,63 +193,72 @@ class Measure:
 
     @property
     def trend(self) -> str:
-        """Whether it changes with depth, by Spearman's rank correlation over all heads."""
+        """Whether the values change with depth, by Spearman's rank correlation over all heads."""
         from scipy.stats import spearmanr
 
         layers = np.repeat(np.arange(len(self.values)), self.values.shape[1])
         if len(self.values) < 2 or np.ptp(self.values) == 0:
             return "has no trend"
-        found = spearmanr(layers, self.values.ravel())
-        if not found.pvalue < _SURE:
-            return f"shows no clear trend with depth (ρ = {found.statistic:.2f}, p = {found.pvalue:.2g})"
-        word = "grows" if found.statistic > 0 else "falls"
-        return f"{word} with depth (ρ = {found.statistic:.2f}, p = {found.pvalue:.1g})"
+        test = spearmanr(layers, self.values.ravel())
+        if not test.pvalue < _SIGNIFICANCE:
+            return f"shows no clear trend with depth (ρ = {test.statistic:.2f}, p = {test.pvalue:.2g})"
+        verb = "grows" if test.statistic > 0 else "falls"
+        return f"{verb} with depth (ρ = {test.statistic:.2f}, p = {test.pvalue:.1g})"
 
 
 @torch.no_grad()
-def head_measures(predictor: Predictor, samples: ArrayLike, periodic: bool = False) -> list[Measure]:
-    """Attention distance on the grid and, where there are such, in physical units, and entropy: means over samples.
+def head_measures(
+    predictor: Predictor, samples: ArrayLike, periodic: bool = False, max_weights: int = _MAX_WEIGHTS
+) -> list[HeadMeasure]:
+    """Attention distance and entropy of every head, averaged over samples `(n, channels, *grid)`.
 
-    On a `periodic` grid distances are those of the shorter way round.
+    The distance is in grid points and, if the axes share a unit, in that unit.
+
+    Args:
+        predictor: of a run with attention.
+        samples: raw samples.
+        periodic: measure the shortest distances on a periodic grid.
+        max_weights: attention weights in memory at a time; limits the batch.
     """
-    model = transformer(predictor)
+    model = attention_model(predictor)
     c, inputs = model.config, model_input(predictor, samples)
     count = c.prefix + model.tokenizer.most
-    batch = max(1, _AT_ONCE // (c.depth * c.heads * count**2))
-    found: dict[str, list[Tensor]] = {}  # label: (B, layers + 1, heads) of each batch, the last row for uniform weights
+    batch = max(1, max_weights // (c.depth * c.heads * count**2))
+    batches: dict[str, list[Tensor]] = {}  # label: (B, layers + 1, heads); the last row is for uniform weights
     for part in inputs.split(batch):
         with record(model) as seen:
             model(part)
         mask = seen["mask"] if "mask" in seen else torch.ones_like(seen["tokens"][..., 0], dtype=torch.bool)
         rows = F.pad(mask, (c.prefix, 0), value=True)
-        even = (rows / rows.sum(1, keepdim=True))[:, None, None, :].expand(-1, c.heads, rows.shape[1], -1)
-        layers = [*seen.attention.values(), even]
-        for label, (places, length) in _coordinates(predictor, seen["coords"]).items():
-            apart = _apart(places, length if periodic else None)
-            each = [_weighted(weights[..., c.prefix :, c.prefix :], apart, mask) for weights in layers]
-            found.setdefault(f"attention distance ({label})", []).append(torch.stack(each, 1))
-        found.setdefault("entropy (nats)", []).append(torch.stack([entropy(w, rows) for w in layers], 1))
-    means = {label: array(torch.cat(parts).mean(0)) for label, parts in found.items()}
-    return [Measure(label, values[:-1], float(values[-1].mean())) for label, values in means.items()]
+        uniform = (rows / rows.sum(1, keepdim=True))[:, None, None, :].expand(-1, c.heads, rows.shape[1], -1)
+        layers = [*seen.attention.values(), uniform]
+        for label, (coords, period) in _coordinates(predictor, seen["coords"]).items():
+            distances = _pairwise_distances(coords, period if periodic else None)
+            means = [_mean_distance(weights[..., c.prefix :, c.prefix :], distances, mask) for weights in layers]
+            batches.setdefault(f"attention distance ({label})", []).append(torch.stack(means, 1))
+        entropies = [attention_entropy(weights, rows) for weights in layers]
+        batches.setdefault("entropy (nats)", []).append(torch.stack(entropies, 1))
+    averages = {label: to_array(torch.cat(parts).mean(0)) for label, parts in batches.items()}
+    return [HeadMeasure(label, values[:-1], float(values[-1].mean())) for label, values in averages.items()]
 
 
 def _coordinates(predictor: Predictor, coords: Tensor) -> dict[str, tuple[Tensor, Tensor]]:
-    """The tokens' places in samples of the grid, and in the axes' unit where they share one; and the axes' lengths."""
-    c, axes = transformer(predictor).config, predictor.axes
+    """Coordinates of the tokens and lengths of the axes, by unit: grid points, and the unit that the axes share."""
+    c, axes = attention_model(predictor).config, predictor.axes
     if not coords.shape[-1]:
         return {}
     if c.tokens not in ("patch", "peaks"):
-        return {", ".join(coordinates(predictor)): (coords, torch.full_like(coords[0, 0], math.inf))}
-    places, lengths = on_grid(c, coords), coords.new_tensor(c.grid)
+        return {", ".join(coordinate_labels(predictor)): (coords, torch.full_like(coords[0, 0], math.inf))}
+    points, lengths = to_grid_units(c, coords), coords.new_tensor(c.grid)
     units = {axis.unit for axis in axes}
     steps = coords.new_tensor([axis.spacing for axis in axes])
     if len(units) > 1 or units <= {"", "px"}:
-        return {"px" if units == {"px"} else "samples": (places, lengths)}
-    return {"samples": (places, lengths), units.pop(): (places * steps, lengths * steps.abs())}
+        return {"px" if units == {"px"} else "samples": (points, lengths)}
+    return {"samples": (points, lengths), units.pop(): (points * steps, lengths * steps.abs())}
 
 
-def heads_figure(measures: Sequence[Measure], title: str = "") -> "Figure":
-    """Each measure of the heads against depth: a point a head, the layers' means, and a head that looks everywhere."""
+def heads_figure(measures: Sequence[HeadMeasure], title: str = "") -> "Figure":
+    """Measures against depth: a point per head, the mean of each layer, and the value for uniform attention."""
     with figure(3.2 * len(measures), 3.2) as drawing:
         panels = drawing.subplots(1, len(measures), squeeze=False)[0]
         for axes, measure in zip(panels, measures, strict=True):

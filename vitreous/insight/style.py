@@ -1,4 +1,4 @@
-"""One style for every figure, readable in print."""
+"""The common style of all figures, and how they are saved."""
 
 import io
 from collections.abc import Iterator
@@ -6,8 +6,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from vitreous.atomic import write_atomically
-from vitreous.errors import check_choice
+from vitreous.core.atomic import write_atomically
+from vitreous.core.errors import check_choice
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -18,13 +18,13 @@ _STYLE: Any = {
     "axes.spines.top": False,
     "axes.spines.right": False,
     "savefig.dpi": 150,
-    "text.parse_math": False,  # a class or a column may have a $ in its name; what is a formula says so
+    "text.parse_math": False,  # names may contain $; formulas enable it themselves
 }
 
 
 @contextmanager
 def figure(width: float, height: float) -> Iterator["Figure"]:
-    """An empty figure of this size in inches, drawn without a display."""
+    """An empty figure in the common style; width and height in inches. No display is needed."""
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
@@ -33,12 +33,12 @@ def figure(width: float, height: float) -> Iterator["Figure"]:
 
 
 def check_format(path: Path) -> None:
-    """Raise `InputError` unless a figure can be written in the format that the file's name asks for."""
+    """Raise `InputError` unless the file type is .png, .pdf or .svg."""
     check_choice(f"{path}: file type", path.suffix.lower(), _FORMATS)
 
 
 def save(drawing: "Figure", path: Path) -> None:
-    """Write a figure, whole or not at all, as .png, .pdf or .svg."""
+    """Write a figure atomically as .png, .pdf or .svg."""
     import matplotlib as mpl
 
     check_format(path)

@@ -7,16 +7,16 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from vitreous.errors import check_choice
-from vitreous.nn.attention import Attention, Bias
-from vitreous.nn.linear import Linear
+from vitreous.core.errors import check_choice
+from vitreous.nn.attention.multihead import Attention, Bias
+from vitreous.nn.kernels.linear import Linear
 from vitreous.nn.record import Sink, keep
 
 Map = Callable[[Tensor], Tensor]
 
 
-# In all three, x: tokens; f: attention or MLP, of all tokens or of the first of them; norm: layer norm; scale: the
-# branch's layer scale and stochastic depth.
+# Arguments of all three. x: tokens; f: attention or MLP, of all tokens or of the first ones; norm: layer norm;
+# scale: layer scale, dropout and stochastic depth of the branch.
 def pre(x: Tensor, f: Map, norm: Map, scale: Map) -> Tensor:
     """f(LN(x)) + x (S4.3)."""
     return _add(x, scale(f(norm(x))))
@@ -32,15 +32,15 @@ def branch(x: Tensor, f: Map, norm: Map, scale: Map) -> Tensor:
     return _add(x, scale(norm(f(x))))
 
 
-def _add(x: Tensor, found: Tensor) -> Tensor:
-    return x[:, : found.shape[1]] + found
+def _add(x: Tensor, branch: Tensor) -> Tensor:
+    return x[:, : branch.shape[1]] + branch
 
 
 NORMS: dict[str, Callable[[Tensor, Map, Map, Map], Tensor]] = {"pre": pre, "post": post, "branch": branch}
 
 
 class LayerNorm(nn.LayerNorm):
-    """Layer norm whose result has the type of what it is given; autocast alone would make it float32."""
+    """Layer norm that returns the data type of its input; under autocast, torch returns float32."""
 
     def forward(self, x: Tensor) -> Tensor:
         return super().forward(x).to(x.dtype)
@@ -64,7 +64,7 @@ class MLP(nn.Module):
 
 
 class Branch(nn.Module):
-    """What a residual branch passes through before it is added: layer scale, dropout, stochastic depth."""
+    """The end of a residual branch: dropout, layer scale, stochastic depth."""
 
     def __init__(self, dim: int, layer_scale: float, dropout: float, drop_path: float) -> None:
         super().__init__()
@@ -76,9 +76,9 @@ class Branch(nn.Module):
             x = F.dropout(x, self.dropout, training=self.training)
         if self.scale is not None:
             x = x * self.scale.to(x.dtype)
-        if self.drop_path and self.training:  # drops the branch for whole samples
-            stays = torch.rand(x.shape[0], 1, 1, device=x.device) >= self.drop_path
-            x = x * (stays / (1 - self.drop_path)).to(x.dtype)
+        if self.drop_path and self.training:  # drops the branch of whole samples
+            keeps = torch.rand(x.shape[0], 1, 1, device=x.device) >= self.drop_path
+            x = x * (keeps / (1 - self.drop_path)).to(x.dtype)
         return x
 
 
@@ -86,12 +86,12 @@ class Block(nn.Module):
     """Attention, then an MLP, each on a residual branch.
 
     Args:
-        attention: mixes the tokens; None for the MLP alone.
+        attention: None for a block without attention.
         hidden: widths of the MLP's hidden layers.
-        norm: where the layer norm stands, one of `NORMS`.
-        dropout: on the MLP's hidden layers and on both branches' outputs.
+        norm: placement of the layer norm, one of `NORMS`.
+        dropout: in the MLP and at the end of both branches.
         drop_path: probability of skipping a branch for a sample in training.
-        layer_scale: initial value of a trainable per-channel factor on each branch; 0 for none.
+        layer_scale: initial value of a trainable factor for each channel of each branch; 0 for none.
     """
 
     def __init__(
@@ -122,17 +122,17 @@ class Block(nn.Module):
         x: Tensor,
         mask: Tensor | None = None,
         bias: Bias = None,
-        seen: Sink = None,
+        sink: Sink = None,
         between: Map | None = None,
         first: int | None = None,
     ) -> Tensor:
-        """`(B, N, D) -> (B, N, D)`; `seen` keeps `keys`, `weights`, `attention`, `mlp` and `out` of this block.
+        """`(B, N, D) -> (B, N, D)`; `sink` receives `keys`, `weights`, `attention`, `mlp` and `out`.
 
-        Without attention there is no more to keep than `mlp` and `out`.
+        Without attention it receives `mlp` and `out`.
 
         Args:
-            between: done to the tokens after the attention and before the MLP; it may make them fewer.
-            first: how many of the first tokens are wanted after the block, under full attention; None for all.
+            between: applied to the tokens between attention and MLP; it may reduce their number.
+            first: number of first tokens to compute, under full attention; None for all.
         """
 
         attention = self.attention
@@ -140,16 +140,16 @@ class Block(nn.Module):
         def attend(z: Tensor) -> Tensor:
             assert attention is not None
             if first is None:
-                return keep(seen, "attention", attention(z, mask=mask, bias=bias, seen=seen))
+                return keep(sink, "attention", attention(z, mask=mask, bias=bias, sink=sink))
             some = bias[..., :first, :] if isinstance(bias, Tensor) else None
-            return keep(seen, "attention", attention(z[:, :first], z, mask, some, seen))
+            return keep(sink, "attention", attention(z[:, :first], z, mask, some, sink))
 
         def feed(z: Tensor) -> Tensor:
-            return keep(seen, "mlp", self.mlp(z))
+            return keep(sink, "mlp", self.mlp(z))
 
         if attention is not None:
             x = self._residual(x, attend, self.attention_norm, self.attention_branch)
         if between is not None:
             x = between(x)
         x = self._residual(x, feed, self.mlp_norm, self.mlp_branch)
-        return keep(seen, "out", x)
+        return keep(sink, "out", x)

@@ -1,4 +1,4 @@
-"""The rivals: a residual CNN (He et al. 2016) for grids of any dimension, with non-local blocks if wanted (S0.7).
+"""A residual CNN (He et al. 2016) for grids of any dimension, with optional non-local blocks (S0.7), to compare with.
 
 The non-local block is the embedded-Gaussian one of Wang et al. 2018, eq. 4 and 6.
 """
@@ -12,13 +12,15 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from vitreous.errors import InputError, check_choice
+from vitreous.core.errors import InputError, check_choice
+from vitreous.core.settings import Settings
 from vitreous.nn.block import MLP
-from vitreous.nn.head import POOLS
+from vitreous.nn.execution import Network
 from vitreous.nn.hexagonal import HexagonalConv
-from vitreous.nn.tokens import CONV, check_batch
-from vitreous.nn.traces import Traces
-from vitreous.settings import Settings
+from vitreous.nn.pooling import POOLS
+from vitreous.nn.tokens.base import check_batch
+from vitreous.nn.tokens.patches import CONV
+from vitreous.nn.tokens.traces import Traces
 
 _NORM = {1: nn.BatchNorm1d, 2: nn.BatchNorm2d, 3: nn.BatchNorm3d}
 _MAX_POOL = {1: nn.MaxPool1d, 2: nn.MaxPool2d, 3: nn.MaxPool3d}
@@ -36,27 +38,28 @@ class CNNConfig(Settings):
     (282,)
     """
 
+    kind: ClassVar[str] = "cnn"
     input: tuple[int, ...]
     """Channels, then samples along each axis."""
     out: int = 0
     """Outputs; 0 returns the pooled features."""
     widths: tuple[int, ...] = (32, 64, 128)
-    """Channels of each stage; every stage but the first halves the grid. Bottlenecks hand on four times as many."""
+    """Channels of each stage; every stage but the first halves the grid. Bottlenecks output four times as many."""
     blocks: tuple[int, ...] = (1,)
     """Residual blocks of each stage; one number serves all stages."""
     block: str = "basic"
-    """basic: two convolutions | bottleneck: one, between two of one sample that narrow and widen."""
+    """basic: two convolutions | bottleneck: one convolution between two 1×1 convolutions."""
     kernel: int = 3
     """Samples of a convolution along each axis; odd."""
     hexagonal: bool = False
-    """Whether a 2-D grid is hexagonal, in axial coordinates: a place then has six neighbours instead of eight."""
+    """Whether a 2-D grid is hexagonal, in axial coordinates: a cell then has six neighbours instead of eight."""
     stem: str = "small"
     """small: one convolution that keeps the grid | large: one of 7 samples and a pooling, which quarter it."""
     samples: int = 0
-    """Of the channels, how many of the first are a trace, recorded at each place of the grid (S2.8)."""
+    """How many of the first channels are a trace, recorded at each cell of the grid (S2.8)."""
     traces: tuple[int, ...] = ()
-    """Widths of convolutions along such a trace, each halving it, before a projection to `widths[0]` channels, which
-    the other channels join."""
+    """Widths of convolutions along the trace, each halving it, before a projection to `widths[0]` channels; the other
+    channels are appended."""
     nonlocal_after: tuple[int, ...] = ()
     """Stages, counted from 0, after which a non-local block stands (S0.7)."""
     pool: str = "mean"
@@ -99,7 +102,7 @@ class CNNConfig(Settings):
         if len(self.blocks) != len(self.widths):
             raise InputError(f"blocks: found {self.blocks}, expected one number for each stage of widths {self.widths}")
         if self.kernel % 2 == 0:
-            raise InputError(f"kernel: found {self.kernel}, expected an odd number, so that it has a middle")
+            raise InputError(f"kernel: found {self.kernel}, expected an odd number")
         stages = range(len(self.widths))
         if not set(self.nonlocal_after) <= set(stages) or len(set(self.nonlocal_after)) < len(self.nonlocal_after):
             raise InputError(
@@ -108,7 +111,7 @@ class CNNConfig(Settings):
         self._check_detector()
 
     def _check_detector(self) -> None:
-        """What showers need: a hexagonal grid, and traces recorded at its places."""
+        """Check the settings for detectors: a hexagonal grid, and traces recorded at its cells."""
         if self.hexagonal and (len(self.grid) != 2 or self.stem == "large"):
             raise InputError(f"hexagonal: found input {self.input} and stem {self.stem!r}, expected 2-D and 'small'")
         if bool(self.samples) != bool(self.traces):
@@ -117,7 +120,7 @@ class CNNConfig(Settings):
             raise InputError(f"samples: found {self.samples}, but input {self.input} has {self.input[0]} channels")
 
 
-class CNN(nn.Module):
+class CNN(Network):
     """A residual network made of the parts that its config names.
 
     >>> import torch
@@ -125,13 +128,15 @@ class CNN(nn.Module):
     torch.Size([2, 10])
     """
 
+    tokenizer = None
+
     def __init__(self, config: CNNConfig) -> None:
         super().__init__()
         c = self.config = config
         rank, last = len(c.grid), c.features
         self.traces = Traces(c.samples, c.traces, c.widths[0]) if c.traces else None
         channels = c.input[0] - c.samples + (c.widths[0] if c.traces else 0)
-        self.stem = _STEMS[c.stem].make(rank, channels, c.widths[0], c.kernel, c.hexagonal)
+        self.stem = _STEMS[c.stem].build(rank, channels, c.widths[0], c.kernel, c.hexagonal)
         self.stages = nn.Sequential(*(_stage(c, rank, stage) for stage in range(len(c.widths))))
         self.pool = POOLS[c.pool](0, last, 1)
         pooled = last * (math.prod(c.shape) if c.pool == "flatten" else 1)
@@ -144,7 +149,7 @@ class CNN(nn.Module):
             x = self._encoded(x, self.traces)
         x = self.stem(x)
         if x.is_cuda and x.dim() == 4:
-            x = x.contiguous(memory_format=torch.channels_last)  # the layout of tensor cores
+            x = x.contiguous(memory_format=torch.channels_last)  # the memory layout of tensor cores
         x = self.stages(x)
         pooled = self.pool(x.flatten(2).mT, None)  # (B, D, *shape) -> (B, N, D) -> (B, D) or (B, N * D)
         out: Tensor = self.head(F.dropout(pooled, self.config.dropout, training=self.training))
@@ -153,15 +158,15 @@ class CNN(nn.Module):
     def _encoded(self, x: Tensor, traces: Traces) -> Tensor:
         """`(B, samples + others, *grid) -> (B, widths[0] + others, *grid)`."""
         recorded, others = x.split((self.config.samples, x.shape[1] - self.config.samples), dim=1)
-        found = traces(recorded.flatten(2).mT).mT  # (B, N, samples) -> (B, widths[0], N)
-        return torch.cat([found.unflatten(2, x.shape[2:]), others], dim=1)
+        encoded = traces(recorded.flatten(2).mT).mT  # (B, N, samples) -> (B, widths[0], N)
+        return torch.cat([encoded.unflatten(2, x.shape[2:]), others], dim=1)
 
 
 class ResidualBlock(nn.Module):
-    """`relu(x + norm(conv(relu(norm(conv(x))))))`; with a stride or another width, x is projected to fit."""
+    """`relu(x + norm(conv(relu(norm(conv(x))))))`; x is projected if stride or width change its shape."""
 
     expansion: ClassVar[int] = 1
-    """Channels that it hands on, in widths."""
+    """Output channels, in units of the width."""
 
     def __init__(
         self, rank: int, channels: int, width: int, kernel: int, stride: int = 1, hexagonal: bool = False
@@ -188,7 +193,7 @@ class ResidualBlock(nn.Module):
 
 
 class Bottleneck(ResidualBlock):
-    """The same with a branch that is wide at its ends alone: 1 sample, `kernel` samples at the width, 1 sample."""
+    """A residual block whose branch narrows: convolutions of 1, `kernel` and 1 samples."""
 
     expansion = 4
 
@@ -209,7 +214,7 @@ _BLOCKS: dict[str, type[ResidualBlock]] = {"basic": ResidualBlock, "bottleneck":
 
 
 class NonLocalBlock(nn.Module):
-    """`x + W_z softmax(theta(x)ᵀ phi(x)) g(x)`: every place attends to every other (Wang et al. 2018, eq. 4 and 6).
+    """`x + W_z softmax(theta(x)ᵀ phi(x)) g(x)`: every position attends to all others (Wang et al. 2018, eq. 4 and 6).
 
     theta, phi and g halve the width; W_z starts at zero, so that the block starts as the identity.
     """
@@ -232,9 +237,9 @@ class NonLocalBlock(nn.Module):
 
 @dataclass(frozen=True)
 class _Stem:
-    """How a stem is made from rank, channels, width, kernel and lattice, and how often it halves the grid."""
+    """A builder of a stem from rank, channels, width, kernel and lattice, and how often the stem halves the grid."""
 
-    make: Callable[[int, int, int, int, bool], nn.Sequential]
+    build: Callable[[int, int, int, int, bool], nn.Sequential]
     halvings: int
 
 
@@ -260,7 +265,7 @@ def _stage(c: CNNConfig, rank: int, stage: int) -> nn.Sequential:
 
 
 def _conv(rank: int, channels: int, width: int, kernel: int, stride: int = 1, hexagonal: bool = False) -> nn.Module:
-    """A convolution before a norm, which brings the bias; scaled for ReLU (He et al. 2015)."""
+    """A convolution without bias, which the norm after it has; initialised for ReLU (He et al. 2015)."""
     if hexagonal:
         return HexagonalConv(channels, width, kernel, stride)
     conv = CONV[rank](channels, width, kernel, stride=stride, padding=kernel // 2, bias=False)

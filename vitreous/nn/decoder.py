@@ -1,4 +1,6 @@
-"""A small decoder for pre-training: from the tokens that an encoder gives to what every token stands for."""
+"""A small decoder for pre-training: from the tokens of an encoder to the contents of all tokens."""
+
+from collections.abc import Callable
 
 import torch
 import torch.nn.functional as F
@@ -6,20 +8,20 @@ from torch import Tensor, nn
 
 from vitreous.nn.attention import Attention
 from vitreous.nn.block import Block
+from vitreous.nn.masking import Visible, restore
 from vitreous.nn.position import GridPosition, SetPosition
-from vitreous.nn.tokens import PatchTokenizer, SetTokenizer
-from vitreous.nn.visible import Visible, put
-from vitreous.nn.vit import Tokenizer, ViT
+from vitreous.nn.tokens import Tokenizer
+from vitreous.nn.vit import ViT
 
 
 class Decoder(nn.Module):
-    """Blocks of their own width on all tokens, where hidden ones are a learned vector and their position.
+    """Transformer blocks on all tokens; hidden tokens are a learned vector plus their position.
 
-    The position of a patch is its place on the grid, that of a set's element its coordinates, and that of a peak or a
-    line its rank, from which the model has to tell where it stands.
+    The position of a patch is its index on the grid, that of a set's element its coordinates, and that of a peak or a
+    line its rank.
 
     Args:
-        encoder: whose tokens are decoded.
+        encoder: the model whose tokens are decoded.
         dim, depth, heads: width, blocks and attention heads.
     """
 
@@ -41,23 +43,23 @@ class Decoder(nn.Module):
             if isinstance(table, nn.Parameter):
                 nn.init.normal_(table, std=0.02)
 
-    def forward(self, z: Tensor, visible: Visible | None, there: Tensor | None, coords: Tensor | None) -> Tensor:
+    def forward(self, z: Tensor, visible: Visible | None, mask: Tensor | None, coords: Tensor | None) -> Tensor:
         """`(B, prefix + K, D) -> (B, N, shown)`.
 
         Args:
-            z: the encoder's tokens, all or the `visible` ones.
-            there: `(B, N)`, the tokens with data.
-            coords: of a set's elements.
+            z: tokens of the encoder, all or only the `visible` ones.
+            mask: `(B, N)`, True for tokens with data.
+            coords: coordinates of the elements of a set.
         """
         z = self.embed(z)
         first, tokens = z[:, : self.prefix], z[:, self.prefix :]
         if visible is not None:
-            tokens = put(tokens, visible, self.hidden)
+            tokens = restore(tokens, visible, self.hidden)
         if self.position is not None:
             place = self.position(tokens if coords is None else coords, tokens.dtype)
             tokens = tokens + place[:, : tokens.shape[1]].to(tokens.dtype)
         z = torch.cat([first, tokens], dim=1)
-        keys = None if there is None else F.pad(there, (self.prefix, 0), value=True)[:, None, None, :]
+        keys = None if mask is None else F.pad(mask, (self.prefix, 0), value=True)[:, None, None, :]
         for block in self.blocks:
             z = block(z, mask=keys)
         shown: Tensor = self.show(self.norm(z[:, self.prefix :]))
@@ -65,8 +67,14 @@ class Decoder(nn.Module):
 
 
 def _position(tokenizer: Tokenizer, dim: int, spacing: tuple[float, ...]) -> GridPosition | SetPosition | None:
-    if isinstance(tokenizer, PatchTokenizer):
-        return GridPosition("sinusoidal", tokenizer.index, dim, 0)
-    if isinstance(tokenizer, SetTokenizer):
-        return SetPosition("sinusoidal", tokenizer.axes, dim, 0, spacing) if tokenizer.axes else None
-    return GridPosition("learned", torch.zeros(tokenizer.most, 1), dim, 0)
+    """Positions that locate hidden tokens; None if nothing does."""
+    return _POSITIONS[tokenizer.located_by](tokenizer, dim, spacing)
+
+
+_POSITIONS: dict[str, Callable[[Tokenizer, int, tuple[float, ...]], GridPosition | SetPosition | None]] = {
+    "grid": lambda tokenizer, dim, _: GridPosition("sinusoidal", tokenizer.index, dim, 0),
+    "coords": lambda tokenizer, dim, spacing: (
+        SetPosition("sinusoidal", tokenizer.axes, dim, 0, spacing) if tokenizer.axes else None
+    ),
+    "rank": lambda tokenizer, dim, _: GridPosition("learned", torch.zeros(tokenizer.most, 1), dim, 0),
+}

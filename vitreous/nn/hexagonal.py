@@ -1,7 +1,7 @@
-"""Convolution on a hexagonal grid (S2.8), kept as a table in axial coordinates.
+"""Convolution on a hexagonal grid (S2.8), stored as an array in axial coordinates.
 
-Row and column of the table count steps along two lattice vectors 60° apart. A step along one and back along the other
-leads to a neighbour too; a step along both leads past the nearest, so that two corners of a square kernel are empty.
+Rows and columns are steps along two lattice vectors 60° apart. A step along one and back along the other leads to a
+neighbour; a step along both does not, so that two corners of a square kernel are empty.
 """
 
 import torch
@@ -10,14 +10,14 @@ from torch import Tensor, nn
 
 
 class HexagonalConv(nn.Module):
-    """A convolution whose kernel is a hexagon: with 3 places across, a place and its six neighbours.
+    """A convolution with a hexagonal kernel: with width 3, a cell and its six neighbours.
 
-    It has no bias and is scaled for ReLU (He et al. 2015).
+    It has no bias and is initialised for ReLU (He et al. 2015).
 
     Args:
-        channels, width: before and after.
-        kernel: places across the hexagon; odd.
-        stride: steps between results, along both lattice vectors: every so many-th place is a hexagonal grid again.
+        channels, width: input and output channels.
+        kernel: cells across the hexagon; odd.
+        stride: steps between outputs along both lattice vectors; the outputs are a hexagonal grid again.
     """
 
     place: Tensor
@@ -28,14 +28,14 @@ class HexagonalConv(nn.Module):
         step = torch.arange(kernel) - kernel // 2
         inside = (step[:, None] + step).abs() <= kernel // 2  # (kernel, kernel)
         count = int(inside.sum())
-        place = torch.full((kernel, kernel), count)  # where nothing is
+        place = torch.full((kernel, kernel), count)  # index of the padding zero
         place[inside] = torch.arange(count)
         self.register_buffer("place", place, persistent=False)
         self.weight = nn.Parameter(torch.empty(width, channels, count))
         nn.init.kaiming_normal_(self.weight, mode="fan_out", nonlinearity="relu")
 
     def square(self) -> Tensor:
-        """The kernel as a table `(width, channels, kernel, kernel)`, zero outside the hexagon."""
+        """The kernel as an array `(width, channels, kernel, kernel)`, zero outside the hexagon."""
         return F.pad(self.weight, (0, 1))[..., self.place]
 
     def forward(self, x: Tensor) -> Tensor:

@@ -1,6 +1,6 @@
-"""Where a token is: learned (S0.4) and sinusoidal (S1.3) position encodings.
+"""Position encodings: learned (S0.4) and sinusoidal (S1.3).
 
-On a grid a token's place is its whole number of steps along each axis; in a set its coordinates come with it.
+On a grid, the position of a token is its number of steps along each axis; the elements of a set have coordinates.
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ def sinusoidal(position: Tensor, dim: int) -> Tensor:
 
     Args:
         position: `(..., axes)`, in steps between neighbouring tokens. With several axes the encoding is
-            factorised: each axis takes an equal, even share of the width and what is left over stays zero.
+            factorised: each axis takes an equal, even share of the width; the rest is zero.
 
     Returns:
         `(..., dim)`.
@@ -33,9 +33,9 @@ def sinusoidal(position: Tensor, dim: int) -> Tensor:
 
 
 class GridPosition(nn.Module):
-    """Positions of a fixed grid, one row a token, prefix tokens (cls, registers) first: `(1, prefix + N, D)`.
+    """Positions of a fixed grid, prefix tokens first: `(1, prefix + N, D)`.
 
-    `learned` is a trainable table of that shape (S0.4); `sinusoidal` a constant one, zero for the prefix.
+    `learned` is a trainable table (S0.4), `sinusoidal` a constant one, zero for the prefix.
     """
 
     def __init__(self, kind: str, index: Tensor, dim: int, prefix: int) -> None:
@@ -51,9 +51,9 @@ class GridPosition(nn.Module):
 
 
 class SetPosition(nn.Module):
-    """Positions of elements that bring their own coordinates: `(B, prefix + N, D)`, zero for the prefix.
+    """Positions of elements with coordinates: `(B, prefix + N, D)`, zero for the prefix.
 
-    `learned` is an MLP of the coordinates, `sinusoidal` the factorised S1.3 of them, both in steps of `spacing`.
+    `learned` is an MLP of the coordinates, `sinusoidal` their factorised encoding S1.3, both in steps of `spacing`.
     """
 
     spacing: Tensor

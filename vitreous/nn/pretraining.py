@@ -1,6 +1,6 @@
 """Learning without labels (S1.7, S2.11): masked tokens, denoising, and contrast between two views of a sample.
 
-Each model wraps an encoder and answers a batch with two numbers about each sample, `(B, 2)`; the first is its loss.
+Each model wraps an encoder and returns two numbers for each sample, `(B, 2)`; the first is its loss.
 """
 
 from collections.abc import Callable
@@ -11,16 +11,15 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from vitreous.errors import InputError, check_choice
+from vitreous.core.errors import InputError, check_choice
+from vitreous.core.settings import Settings
 from vitreous.nn.block import MLP
 from vitreous.nn.config import ViTConfig
 from vitreous.nn.decoder import Decoder
-from vitreous.nn.tokens import PatchTokenizer
-from vitreous.nn.visible import Visible, draw
+from vitreous.nn.masking import Visible, draw
 from vitreous.nn.vit import ViT
-from vitreous.settings import Settings
 
-_TOKENS = {  # tokenizers that a method is made for
+_TOKENS = {  # tokenizers that a method supports
     "masked": ("patch", "set", "packed", "peaks", "lines"),
     "denoise": ("patch", "set", "packed"),
     "contrast": ("patch", "set", "packed", "peaks"),
@@ -33,20 +32,20 @@ class PretrainConfig(Settings):
     """How an encoder learns without labels."""
 
     method: str = "masked"
-    """masked: predict hidden tokens | denoise: restore damaged samples | contrast: tell two views of one sample from
-    those of others."""
+    """masked: predict hidden tokens | denoise: restore damaged samples | contrast: distinguish the two views of a
+    sample from those of other samples."""
     ratio: float = 0.7
-    """masked: share of the tokens that is hidden."""
+    """masked: share of hidden tokens."""
     normalise: bool = True
     """masked: predict each patch with mean 0 and variance 1."""
     dim: int = 64
-    """masked, denoise: width of the decoder. contrast: that of the space in which views are compared."""
+    """masked, denoise: width of the decoder. contrast: width of the projected features."""
     depth: int = 1
     """masked, denoise: blocks of the decoder."""
     heads: int = 4
     """masked, denoise: attention heads of the decoder."""
     temperature: float = 0.2
-    """contrast: what similarities are divided by."""
+    """contrast: temperature of the softmax."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -60,20 +59,20 @@ class PretrainConfig(Settings):
             raise InputError(f"heads: {self.heads} heads do not divide the decoder's width dim = {self.dim}")
 
     def check(self, encoder: ViTConfig) -> None:
-        """Raise `InputError` if the method is not made for an encoder."""
+        """Raise `InputError` if the method does not support an encoder."""
         if encoder.tokens not in _TOKENS[self.method]:
-            made = ", ".join(_TOKENS[self.method])
-            raise InputError(f"method: {self.method!r} is made for tokens = {made}, found {encoder.tokens!r}")
+            supported = ", ".join(_TOKENS[self.method])
+            raise InputError(f"method: {self.method!r} is made for tokens = {supported}, found {encoder.tokens!r}")
         if self.method == "masked":
-            encoder.check_fewer("masked")
+            encoder.check_reducible("masked")
 
 
 Panels = tuple[Tensor, Tensor, Tensor]
-"""For a figure: what was given, what the encoder saw, and what was made of it."""
+"""For a figure: samples, input of the encoder, and reconstruction."""
 
 
 class Pretraining(nn.Module):
-    """An encoder with what it needs to learn without labels."""
+    """Base class: an encoder with a method of pre-training."""
 
     def __init__(self, encoder: ViT, config: PretrainConfig) -> None:
         super().__init__()
@@ -81,114 +80,107 @@ class Pretraining(nn.Module):
         self.encoder, self.config = encoder, config
 
     def panels(self, x: Tensor, prepared: Tensor) -> Panels:
-        """Samples, what the encoder saw and what was made of it; where these are no grid, as tables of tokens.
+        """Samples, input of the encoder, and reconstruction; as tables of tokens unless they are grids.
 
-        `prepared` is what a forward is given for the samples `x`.
+        `prepared` is the input of forward for the samples `x`.
         """
         raise NotImplementedError
 
 
-class Shown(NamedTuple):
-    """What a decoder says of tokens, beside the truth."""
+class Reconstruction(NamedTuple):
+    """Contents of the tokens as predicted by a decoder, with the target."""
 
     values: Tensor
-    """`(B, N, shown)`, as they were predicted."""
+    """`(B, N, shown)`: predicted contents."""
     target: Tensor
-    """`(B, N, shown)`, as they are."""
+    """`(B, N, shown)`: true contents."""
     counted: Tensor
-    """`(B, N, shown)`: those that the loss counts."""
+    """`(B, N, shown)`: True for contents that count in the loss."""
     visible: Visible | None = None
-    """What the encoder saw; None for all."""
+    """Tokens that the encoder sees; None for all."""
 
 
 class Masked(Pretraining):
     """A masked autoencoder (He et al. 2022): the encoder sees a few tokens, the decoder predicts the others.
 
-    Where patches overlap, a sample of a hidden patch counts only if no visible patch shows it, and it is zero wherever
-    the encoder might see it.
+    If patches overlap, a sample of a hidden patch counts in the loss only if no visible patch contains it; such
+    samples are set to zero in the input.
     """
 
     def __init__(self, encoder: ViT, config: PretrainConfig) -> None:
         super().__init__(encoder, config)
         self.decoder = Decoder(encoder, config.dim, config.depth, config.heads)
         if self.decoder.position is None:
-            raise InputError("axes: hidden elements without coordinates cannot be told apart; use contrast or denoise")
-        encoder.pool.requires_grad_(False)  # which nothing reads
+            raise InputError(
+                "axes: hidden elements without coordinates cannot be distinguished; use contrast or denoise"
+            )
+        encoder.pool.requires_grad_(False)  # the pooling is not used
 
     def forward(self, x: Tensor, mask: Tensor | None = None, coords: Tensor | None = None) -> Tensor:
-        """Squared error and variance of the hidden contents, `(B, 2)`; `mask` and `coords` are those of sets."""
-        told = self.reconstruct(x, mask, coords)
-        return torch.stack([_mean((told.values - told.target).square(), told.counted), _variance(told)], dim=1)
+        """Squared error and variance of the hidden contents, `(B, 2)`; `mask` and `coords` are for sets."""
+        result = self.reconstruct(x, mask, coords)
+        error = _mean((result.values - result.target).square(), result.counted)
+        variance = _mean(result.target.square(), result.counted)  # the error of predicting 0
+        return torch.stack([error, variance], dim=1)
 
-    def reconstruct(self, x: Tensor, mask: Tensor | None = None, coords: Tensor | None = None) -> Shown:
-        """Hide some tokens and predict all."""
+    def reconstruct(self, x: Tensor, mask: Tensor | None = None, coords: Tensor | None = None) -> Reconstruction:
+        """Hide some tokens and predict the contents of all."""
         tokenizer = self.encoder.tokenizer
-        found = tokenizer.contents(x, mask)
-        count = found.values.shape[1]
-        cells = tokenizer.cells() if isinstance(tokenizer, PatchTokenizer) else torch.arange(count, device=x.device)
-        visible = draw(len(x), cells, found.there, self.config.ratio)
-        counted = visible.hidden.unsqueeze(-1).expand_as(found.values)
-        target = found.values
-        if isinstance(tokenizer, PatchTokenizer):
-            counted = counted & tokenizer.uncovered(~visible.hidden)
-            x = x * tokenizer.covered(~visible.hidden)
-            target = unit(target) if self.config.normalise else target
+        contents = tokenizer.contents(x, mask)
+        visible = draw(len(x), tokenizer.hiding_units(contents.values), contents.mask, self.config.ratio)
+        x, counted = tokenizer.hide(x, contents.values, visible.hidden)
+        target = unit(contents.values) if tokenizer.is_grid and self.config.normalise else contents.values
         z = self.encoder.encode(x, mask, coords, visible)
-        places = found.coords if coords is None else coords
-        return Shown(self.decoder(z, visible, found.there, places), target, counted, visible)
+        places = contents.coords if coords is None else coords
+        return Reconstruction(self.decoder(z, visible, contents.mask, places), target, counted, visible)
 
     def panels(self, x: Tensor, prepared: Tensor) -> Panels:
-        tokenizer, told = self.encoder.tokenizer, self.reconstruct(x)
-        assert told.visible is not None
-        truth, values = tokenizer.contents(x).values, told.values
-        if not isinstance(tokenizer, PatchTokenizer):
-            hidden = told.visible.hidden.unsqueeze(-1)
-            return truth, truth.masked_fill(hidden, torch.nan), torch.where(hidden, values, truth)
-        if self.config.normalise and truth.shape[-1] > 1:
-            deviation, mean = torch.std_mean(truth, dim=-1, correction=0, keepdim=True)
+        tokenizer, result = self.encoder.tokenizer, self.reconstruct(x)
+        assert result.visible is not None
+        hidden, values = result.visible.hidden, result.values
+        if tokenizer.is_grid and self.config.normalise and values.shape[-1] > 1:
+            deviation, mean = torch.std_mean(tokenizer.contents(x).values, dim=-1, correction=0, keepdim=True)
             values = values * deviation + mean
-        seen = tokenizer.covered(~told.visible.hidden)
-        hidden = told.visible.hidden.unsqueeze(-1)
-        return x, x.masked_fill(~seen, torch.nan), torch.where(seen, x, tokenizer.assembled(values * hidden))
+        picture, visible = tokenizer.picture(x), tokenizer.visible(hidden)
+        restored = tokenizer.assemble(values * hidden.unsqueeze(-1))
+        return picture, picture.masked_fill(~visible, torch.nan), torch.where(visible, picture, restored)
 
 
 class Denoising(Pretraining):
-    """The encoder sees damaged samples, the decoder restores them (S2.11)."""
+    """The encoder sees damaged samples and the decoder restores them (S2.11)."""
 
     def __init__(self, encoder: ViT, config: PretrainConfig) -> None:
         super().__init__(encoder, config)
         self.decoder = Decoder(encoder, config.dim, config.depth, config.heads)
-        self.decoder.hidden.requires_grad_(False)  # nothing is
+        self.decoder.hidden.requires_grad_(False)  # no token is hidden
         encoder.pool.requires_grad_(False)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Squared errors, `(B, 2)`, of what was restored and of what was given, `x`: damaged and whole, `(B, 2, …)`."""
+        """Squared errors `(B, 2)` of the restored and of the damaged samples; `x`: damaged and whole, `(B, 2, …)`."""
         damaged, whole = x.unbind(1)
         contents = self.encoder.tokenizer.contents
-        values, target, given = self.restore(damaged), contents(whole), contents(damaged).values
-        squares = [(v - target.values).square() for v in (values, given)]
-        if target.there is None:
+        restored, target = self.restore(damaged), contents(whole)
+        squares = [(values - target.values).square() for values in (restored, contents(damaged).values)]
+        if target.mask is None:
             return torch.stack([each.flatten(1).mean(1) for each in squares], dim=1)
-        return torch.stack([_mean(each, target.there.unsqueeze(-1).expand_as(each)) for each in squares], dim=1)
+        return torch.stack([_mean(each, target.mask.unsqueeze(-1).expand_as(each)) for each in squares], dim=1)
 
     def restore(self, x: Tensor) -> Tensor:
-        """What each token of a damaged sample should show, `(B, N, shown)`."""
-        found = self.encoder.tokenizer.contents(x)
-        restored: Tensor = self.decoder(self.encoder.encode(x), None, found.there, found.coords)
+        """Restored contents of the tokens of damaged samples, `(B, N, shown)`."""
+        contents = self.encoder.tokenizer.contents(x)
+        restored: Tensor = self.decoder(self.encoder.encode(x), None, contents.mask, contents.coords)
         return restored
 
     def panels(self, x: Tensor, prepared: Tensor) -> Panels:
         damaged, whole = prepared.unbind(1)
         tokenizer, values = self.encoder.tokenizer, self.restore(damaged)
-        if isinstance(tokenizer, PatchTokenizer):
-            return whole, damaged, tokenizer.assembled(values)
-        return tokenizer.contents(whole).values, tokenizer.contents(damaged).values, values
+        return tokenizer.picture(whole), tokenizer.picture(damaged), tokenizer.assemble(values)
 
 
 class Contrast(Pretraining):
-    """Features of two views of a sample are alike, and unlike those of all other samples of the batch (SimCLR).
+    """Contrastive learning (SimCLR): features of two views of a sample are similar, those of different samples are not.
 
-    The loss is InfoNCE; features are compared after an MLP, which is left behind.
+    The loss is InfoNCE of features after an MLP, which is discarded after pre-training.
     """
 
     def __init__(self, encoder: ViT, config: PretrainConfig) -> None:
@@ -199,10 +191,10 @@ class Contrast(Pretraining):
         self.project = MLP((width, 4 * config.dim, config.dim))
 
     def forward(self, x: Tensor) -> Tensor:
-        """Loss and how often a view is nearest to its pair, `(B, 2)`, of two views `(B, 2, C, *grid)`."""
-        found = self.project(self.encoder(x.flatten(0, 1)))  # (2B, dim), pairs together
-        with torch.autocast(x.device.type, enabled=False):  # near ones differ by less than bfloat16 tells
-            views = F.normalize(found.float(), dim=-1)
+        """Loss, and how often the nearest view is the pair, `(B, 2)`, for two views `(B, 2, C, *grid)`."""
+        features = self.project(self.encoder(x.flatten(0, 1)))  # (2B, dim), pairs together
+        with torch.autocast(x.device.type, enabled=False):  # bfloat16 cannot resolve near ones
+            views = F.normalize(features.float(), dim=-1)
             logits = views @ views.mT / self.config.temperature
         own = torch.arange(len(views), device=x.device)
         logits = logits.masked_fill(own[:, None] == own, -torch.inf)
@@ -224,16 +216,11 @@ BUILD: dict[str, Callable[[ViT, PretrainConfig], Pretraining]] = {
 
 
 def unit(values: Tensor, eps: float = 1e-6) -> Tensor:
-    """Each token's contents with mean 0 and variance 1, `(B, N, F)`; single numbers stay as they are."""
+    """Contents `(B, N, F)` scaled to mean 0 and variance 1 for each token; single numbers are unchanged."""
     return values if values.shape[-1] == 1 else F.layer_norm(values, values.shape[-1:], eps=eps)
 
 
 def _mean(values: Tensor, counted: Tensor) -> Tensor:
-    """The mean of each sample's counted values: `(B,)`, 0 where none count."""
+    """Mean of the counted values of each sample, `(B,)`; 0 if none count."""
     weight = counted.to(values.dtype)
     return (values * weight).flatten(1).sum(1) / weight.flatten(1).sum(1).clamp(min=1)
-
-
-def _variance(told: Shown) -> Tensor:
-    """What the squared error would be, were all hidden contents said to be 0 (a patch's mean, where that is 0)."""
-    return _mean(told.target.square(), told.counted)

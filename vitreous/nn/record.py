@@ -1,22 +1,23 @@
-"""`record`: run the same forward and keep its attention weights and named intermediates."""
+"""`record`: store attention weights and intermediate values of a forward pass."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
 from torch import Tensor, nn
 
-from vitreous.errors import InputError
-from vitreous.nn.groups import expand_weights
+from vitreous.core.errors import InputError
+from vitreous.nn.execution import Network, executing, unwrap
+from vitreous.nn.reduction.groups import expand_weights
 
 Sink = dict[str, Tensor] | None
-"""Where a part puts what it is asked to keep; None on the fast path."""
+"""Receives the values that a part records; None on the fast path."""
 
 Reduce = Callable[[Tensor], Tensor]
-"""From the attention weights `(b, heads, N_query, N_key)` of some samples to what is kept of them, `(b, ...)`."""
+"""From the attention weights `(b, heads, N_query, N_key)` of some samples to the recorded values, `(b, ...)`."""
 
 
 class Reduced(dict[str, Tensor]):
-    """A sink whose attention weights are reduced as they are computed, some samples at a time; None keeps none."""
+    """A sink whose attention weights are reduced, some samples at a time; with None, weights are not recorded."""
 
     def __init__(self, reduce: Reduce | None) -> None:
         super().__init__()
@@ -24,25 +25,25 @@ class Reduced(dict[str, Tensor]):
 
 
 def wants_keys(sink: Sink) -> bool:
-    """Whether a sink keeps the keys of an attention and none of its weights."""
+    """Whether a sink records the keys of an attention but not its weights."""
     return isinstance(sink, Reduced) and sink.reduce is None
 
 
 def keep(sink: Sink, name: str, value: Tensor) -> Tensor:
-    """Put `value` in the sink, if there is one, and hand it on."""
+    """Store a value in the sink, if there is one, and return it."""
     if sink is not None:
         sink[name] = value
     return value
 
 
 class Record(Mapping[str, Tensor]):
-    """What the last forward inside `record` left: a mapping from names to tensors.
+    """Values of the last forward pass within `record`: a mapping from names to tensors.
 
     Names are `tokens`, `coords`, `mask`, `embedded`, `normed`, `pooled`, `out`, and for each recorded layer i
     `blocks.i.keys`, `blocks.i.weights`, `blocks.i.attention`, `blocks.i.mlp`, `blocks.i.out`; attention pooling adds
-    `pool.weights`, a bias of pairs `pairwise`, which is added to the logits of all layers. Where tokens are merged or
-    dropped, those of a block are of the tokens that it had: `blocks.i.source` `(B, N)` says which of these stood for
-    each token of the input, and `source` and `mask` what became of them in the end.
+    `pool.weights`, a bias of pairs adds `pairwise`, which all layers share. If tokens are merged or dropped, the values
+    of a block are for the tokens of that block: `blocks.i.source` `(B, N)` maps each token of the input to one of them;
+    `source` and `mask` are the map and the mask after the last block.
     """
 
     def __init__(self, layers: Iterable[int], reduce: Reduce | None = None) -> None:
@@ -52,29 +53,29 @@ class Record(Mapping[str, Tensor]):
         self.blocks: dict[int, dict[str, Tensor]] = {i: {} if reduce is None else Reduced(reduce) for i in self.layers}
 
     def start(self) -> dict[str, Tensor]:
-        """Forget the last forward; the model's own intermediates go into what this returns."""
-        for kept in (self.model, self.pool, *self.blocks.values()):
-            kept.clear()
+        """Clear the values of the last forward pass; returns the sink of the model itself."""
+        for sink in (self.model, self.pool, *self.blocks.values()):
+            sink.clear()
         return self.model
 
     @property
     def attention(self) -> dict[int, Tensor]:
-        """Attention weights `(B, heads, N_query, N_key)` of each recorded layer, or what `reduce` left of them.
+        """Attention weights `(B, heads, N_query, N_key)` of each recorded layer, or their reduced form.
 
-        They are between the tokens of the input, also where these were merged.
+        They are between the tokens of the input, even if tokens are merged.
         """
-        return {i: self.expanded(i, kept["weights"]) for i, kept in self.blocks.items() if "weights" in kept}
+        return {i: self.expanded(i, sink["weights"]) for i, sink in self.blocks.items() if "weights" in sink}
 
     def expanded(self, layer: int, weights: Tensor) -> Tensor:
-        """Weights `(B, heads, n, n)` between the tokens that a layer had, told for the tokens of the input."""
+        """Expand the weights `(B, heads, n, n)` of a layer to the tokens of the input."""
         source = self.blocks[layer].get("source")
         return weights if source is None else expand_weights(weights, source)
 
     def _flat(self) -> dict[str, Tensor]:
         flat = dict(self.model)
         flat |= {f"pool.{name}": value for name, value in self.pool.items()}
-        for i, kept in self.blocks.items():
-            flat |= {f"blocks.{i}.{name}": value for name, value in kept.items()}
+        for i, sink in self.blocks.items():
+            flat |= {f"blocks.{i}.{name}": value for name, value in sink.items()}
         return flat
 
     def __getitem__(self, name: str) -> Tensor:
@@ -90,34 +91,21 @@ class Record(Mapping[str, Tensor]):
         return len(self._flat())
 
 
-class Recordable(nn.Module):
-    """A model whose forward fills `self.recording` when `record` has set it."""
-
-    recording: Record | None = None
-    blocks: nn.ModuleList
-
-
-def unwrap(model: nn.Module) -> nn.Module:
-    """The model itself, where torch.compile has wrapped it."""
-    inner: nn.Module = getattr(model, "_orig_mod", model)
-    return inner
-
-
 @contextmanager
 def record(
     model: nn.Module, layers: Iterable[int] | int | None = None, reduce: Reduce | None = None
 ) -> Iterator[Record]:
-    """Keep attention weights and named intermediates of every forward inside the `with` block.
+    """Record attention weights and intermediate values of the forward passes within the `with` block.
 
-    The output is the same as without recording. What is kept takes part in autograd as usual; run under
-    `torch.no_grad()` where no gradient is wanted. Weights are `(B, heads, N, N)` a layer: when the input is long, name
-    the layers you need and reduce their weights. They are then computed a few samples at a time, beside the fast path.
+    The output is the same as without recording. Recorded values have gradients as usual; use `torch.no_grad()` if you
+    need none. Weights are `(B, heads, N, N)` for each layer: for long inputs, choose the layers that you need and
+    reduce their weights, which are then computed a few samples at a time.
 
     Args:
-        model: a ViT.
-        layers: to record; negative ones count from the end, None records all.
-        reduce: what to keep of the weights `(b, heads, N, N)` of some samples, e.g. `lambda w: w.mean(1)`; its result's
-            first axis must be the samples.
+        model: a model that records, e.g. a ViT.
+        layers: layers to record; negative numbers count from the end, None records all.
+        reduce: maps the weights `(b, heads, N, N)` of some samples to the recorded values, e.g. `lambda w: w.mean(1)`;
+            the first axis of the result must be the samples.
 
     >>> import torch, vitreous as vt
     >>> model = vt.create_model("vit_spectrum_4500")
@@ -127,22 +115,19 @@ def record(
     torch.Size([2, 4, 451, 451])
     """
     inner = unwrap(model)
-    if not isinstance(inner, Recordable):
+    if not isinstance(inner, Network) or not inner.records:
         raise InputError(f"record: {type(inner).__name__} has no attention to record")
-    seen = Record(chosen_layers(layers, len(inner.blocks)), reduce)
-    before, inner.recording = inner.recording, seen
-    try:
-        yield seen
-    finally:
-        inner.recording = before
+    recording = Record(chosen_layers(layers, len(inner.blocks)), reduce)
+    with executing(inner, recording=recording):
+        yield recording
 
 
-def chosen_layers(asked: Iterable[int] | int | None, depth: int) -> list[int]:
-    """The layers that were asked for, in their order: all for None, negative ones from the end."""
-    if asked is None:
+def chosen_layers(layers: Iterable[int] | int | None, depth: int) -> list[int]:
+    """Numbers of layers, sorted: all for None, negative numbers count from the end."""
+    if layers is None:
         return list(range(depth))
-    asked = [asked] if isinstance(asked, int) else list(asked)
-    for i in asked:
+    layers = [layers] if isinstance(layers, int) else list(layers)
+    for i in layers:
         if not -depth <= i < depth:
             raise InputError(f"layers: layer {i} does not exist; the model has layers 0 to {depth - 1}")
-    return sorted({i % depth for i in asked})
+    return sorted({i % depth for i in layers})

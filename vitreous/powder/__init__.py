@@ -1,24 +1,56 @@
-"""Crystallography of powders: pattern files, cells, peaks and indexing.
+"""Powder diffraction: pattern files, simulation, unit cells from patterns (indexing) and their refinement.
 
-from vitreous.powder import index, index_peaks
-best, *others = index(two_theta, intensity, wavelength=1.5406)
+from vitreous.powder import index, read_pattern
+
+pattern = read_pattern("quartz.xy", wavelength=1.5406)
+best, *others = index(pattern.two_theta, pattern.intensity, wavelength=1.5406)
+print(best.text)
 """
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from vitreous.powder.rank import Solution
-    from vitreous.powder.solve import index, index_peaks
+    from vitreous.powder.files import read_pattern, write_pattern
+    from vitreous.powder.indexing import (
+        IndexOptions,
+        index,
+        index_file,
+        index_files,
+        index_pattern,
+        index_peak_list,
+        index_peaks,
+    )
+    from vitreous.powder.pattern import Pattern
+    from vitreous.powder.peaks import Peaks, find_peaks
+    from vitreous.powder.refinement import Fit, refine
+    from vitreous.powder.solution import IndexedLine, IndexResult, Solution
+    from vitreous.powder.tuning import PeakTuning, SearchTuning
 
-__all__ = ["Solution", "index", "index_peaks"]
+_MODULES = {
+    "files": ("read_pattern", "write_pattern"),
+    "indexing": (
+        "IndexOptions", "index", "index_file", "index_files", "index_pattern", "index_peak_list", "index_peaks",
+    ),
+    "pattern": ("Pattern",),
+    "peaks": ("Peaks", "find_peaks"),
+    "refinement": ("Fit", "refine"),
+    "solution": ("IndexResult", "IndexedLine", "Solution"),
+    "tuning": ("PeakTuning", "SearchTuning"),
+}  # fmt: skip
+_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
+
+__all__ = [
+    "Fit", "IndexOptions", "IndexResult", "IndexedLine", "Pattern", "PeakTuning", "Peaks", "SearchTuning", "Solution",
+    "find_peaks", "index", "index_file", "index_files", "index_pattern", "index_peak_list", "index_peaks",
+    "read_pattern", "refine", "write_pattern",
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:
-    """Load the search on first use: cells and files are needed without it."""
-    if name in __all__:
-        from vitreous.powder import solve
-
-        return getattr(solve, name)
+    """Load a module on first use of one of its names."""
+    if name in _MODULE_OF:
+        return getattr(import_module(f"vitreous.powder.{_MODULE_OF[name]}"), name)
     raise AttributeError(f"module 'vitreous.powder' has no attribute {name!r}")
 
 

@@ -1,8 +1,8 @@
-"""Bravais lattices: the symmetry that a cell's metric has within a tolerance, and the conventional cell it calls for.
+"""Bravais lattices: the symmetry of a cell's metric within a tolerance, and its conventional cell.
 
 Every two-fold rotation of a lattice is, in its reduced basis, one of 81 matrices with elements -1, 0 and 1 (Le Page
-1982; Grosse-Kunstleve, Sauter and Adams 2004). They generate the rotations of each holohedry, so that all symmetries
-a reduced cell can have make one table of groups, and a cell is tried with all of them at once.
+1982; Grosse-Kunstleve, Sauter and Adams 2004). They generate the rotations of each holohedry, so all symmetries of
+reduced cells form one table of groups, and a cell is tested against all of them at once.
 """
 
 import itertools
@@ -11,17 +11,18 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
+import torch
 from numpy.typing import ArrayLike, NDArray
 
-from vitreous.errors import InputError
-from vitreous.powder.cell import PAIRS
-from vitreous.powder.lattice import Floats, Integers, metrics, parameters, reduction
+from vitreous.core.errors import InputError
+from vitreous.powder.cell import PAIRS, cells_of, metrics_of
+from vitreous.powder.reduction import Floats, Integers, niggli_reduction, reduce_plane
 
 _SYSTEMS = {  # by the number of rotations of the holohedry
     1: "triclinic", 2: "monoclinic", 4: "orthorhombic", 6: "trigonal", 8: "tetragonal", 12: "hexagonal", 24: "cubic"
 }  # fmt: skip
 _IDENTITY = np.eye(3, dtype=np.int64)
-_STANDARD_ERRORS = 3.0  # how many of them a parameter may move
+_STANDARD_ERRORS = 3.0  # largest move of a parameter, in standard errors
 
 
 @dataclass(frozen=True)
@@ -32,8 +33,8 @@ class Bravais:
         system: crystal system of the lattice; rhombohedral lattices are trigonal, hexagonal P is hexagonal.
         centring: P, C, I, F or R.
         conventional: `(6,)`, the cell with the metric averaged over the symmetry, so that its angles are exact.
-        transformation: `(3, 3)`, from the cell that was given: its columns are the conventional basis.
-        strain: the largest relative change of any length that the averaging made.
+        transformation: `(3, 3)`, from the input cell: its columns are the conventional basis.
+        strain: the largest relative change of any length by the averaging.
     """
 
     system: str
@@ -44,66 +45,66 @@ class Bravais:
 
 
 def bravais(cell: ArrayLike, tolerance: float = 0.002, errors: ArrayLike | None = None) -> Bravais:
-    """The highest symmetry that a primitive cell `(6,)` has: the first of its `candidates`."""
-    return _standard(cell, tolerance, errors, first=True)[0]
+    """The highest symmetry of a primitive cell `(6,)`: the first of `lattice_symmetries`."""
+    return _symmetries(cell, tolerance, errors, first=True)[0]
 
 
-def candidates(cell: ArrayLike, tolerance: float = 0.002, errors: ArrayLike | None = None) -> list[Bravais]:
-    """All lattice symmetries that a primitive cell `(6,)` has, highest first and then by strain; triclinic is last.
+def lattice_symmetries(cell: ArrayLike, tolerance: float = 0.002, errors: ArrayLike | None = None) -> list[Bravais]:
+    """All lattice symmetries of a primitive cell `(6,)`, highest first and then by strain; triclinic is last.
 
-    A symmetry counts if imposing it changes no length by more than the relative `tolerance`: of 0.002, it moves an
-    angle by 0.23° at most. With standard `errors` `(6,)` of the cell, no parameter may move by more than three either.
+    A symmetry counts if imposing it changes no length by more than the relative `tolerance`: 0.002 moves an angle by
+    0.23° at most. With standard `errors` `(6,)` of the cell, no parameter may move by more than three of them either.
     """
-    return _standard(cell, tolerance, errors, first=False)
+    return _symmetries(cell, tolerance, errors, first=False)
 
 
-def _standard(cell: ArrayLike, tolerance: float, errors: ArrayLike | None, first: bool) -> list[Bravais]:
-    given = np.asarray(cell, dtype=np.float64)
-    if given.shape != (6,):
-        raise InputError(f"cell: found an array of shape {given.shape}, expected (6,)")
+def _symmetries(cell: ArrayLike, tolerance: float, errors: ArrayLike | None, first: bool) -> list[Bravais]:
+    values = np.asarray(cell, dtype=np.float64)
+    if values.shape != (6,):
+        raise InputError(f"cell: found an array of shape {values.shape}, expected (6,)")
     if not 0 <= tolerance < 0.1:
         raise InputError(f"tolerance: found {tolerance:g}, expected a relative change of length from 0 to 0.1")
-    cells, transformations = reduction(given[None])
+    reduced, transformations = niggli_reduction(metrics_of(values[None]))
     groups, projections, orders = _table()
-    metric = metrics(cells)[0]
+    metric = metrics_of(cells_of(reduced))[0]
     averages = _matrices(projections @ np.array([metric[pair] for pair in PAIRS]))  # (K, 3, 3)
     strains = _strains(metric, averages)
     good = strains <= max(tolerance, 1e-9)
     if errors is not None:
-        good &= _within(given, np.asarray(errors, dtype=np.float64), averages, transformations[0])
-    good[0] = True  # no symmetry needs no averaging
-    found: list[Bravais] = []
+        good &= _within(values, np.asarray(errors, dtype=np.float64), averages, transformations[0])
+    good[0] = True  # triclinic: nothing is averaged
+    symmetries: list[Bravais] = []
     for k in np.lexsort((strains, -orders)):
         if good[k]:
             group, average = groups[k], averages[k]
-            axes = _FORMS.get(group.system, _as_given)(group, average)
+            axes = _SETTINGS[group.system](group, average) if group.system in _SETTINGS else group.axes
             axes = axes if np.linalg.det(axes) > 0 else -axes
-            conventional = _exact(group.system, parameters((axes.T @ average @ axes)[None])[0])
+            conventional = _exact(group.system, cells_of((axes.T @ average @ axes)[None])[0])
             total = transformations[0] @ axes
-            found.append(Bravais(group.system, group.centring, conventional, total, float(strains[k])))
+            symmetries.append(Bravais(group.system, group.centring, conventional, total, float(strains[k])))
             if first:
                 break
-    return found
+    return symmetries
 
 
 def _strains(metric: Floats, averages: Floats) -> Floats:
-    """By how much, relatively, any length changes at most from one metric to each of the others `(K, 3, 3)`."""
+    """The largest relative change of any length from one metric to each of the others `(K, 3, 3)`."""
     inverse = np.linalg.inv(np.linalg.cholesky(metric))
     change = np.linalg.eigvalsh(inverse @ (averages - metric) @ inverse.T)
     return np.asarray(np.abs(change).max(1) / 2)
 
 
 def _within(cell: Floats, errors: Floats, averages: Floats, transformation: Integers) -> NDArray[np.bool_]:
-    """Whether the averaged metrics, in the basis of the cell that was given, keep to its standard errors."""
+    """Whether the averaged metrics, in the basis of the input cell, agree with it within its standard errors."""
     if errors.shape != (6,) or not (errors >= 0).all():
         raise InputError("errors: expected six standard errors, of a b c (Å) alpha beta gamma (°), none negative")
     back = np.linalg.inv(transformation)
-    moved = parameters(back.T @ averages @ back) - cell
+    moved = cells_of(back.T @ averages @ back) - cell
     return np.asarray((np.abs(moved) <= _STANDARD_ERRORS * errors + 1e-9).all(1))
 
 
 def _exact(system: str, cell: Floats) -> Floats:
-    """A conventional cell without the rounding of its last digits where the system fixes a value."""
+    """A conventional cell with the values that its system fixes set exactly."""
     a, b, c, _, beta, _ = cell.tolist()
     exact = {
         "monoclinic": (a, b, c, 90, beta, 90),
@@ -117,19 +118,15 @@ def _exact(system: str, cell: Floats) -> Floats:
 
 
 class _Group(NamedTuple):
-    """One symmetry of a reduced cell, with conventional axes by columns; some wait for the metric to decide on them."""
+    """One symmetry of a reduced cell, with conventional axes by columns; for some, the metric decides their setting."""
 
     system: str
     centring: str
     axes: Integers
 
 
-def _as_given(group: _Group, metric: Floats) -> Integers:
-    return group.axes
-
-
 def _by_length(group: _Group, metric: Floats) -> Integers:
-    """Orthorhombic axes a ≤ b ≤ c, or a ≤ b where the centred face is theirs."""
+    """Orthorhombic axes a ≤ b ≤ c, or a ≤ b in a C-centred cell."""
     squares = np.einsum("ik,ij,jk->k", group.axes, metric, group.axes)
     if group.centring == "C":
         squares[2] = np.inf
@@ -139,15 +136,9 @@ def _by_length(group: _Group, metric: Floats) -> Integers:
 def _obtuse(group: _Group, metric: Floats) -> Integers:
     """Monoclinic axes, b unique, β ≥ 90°. P: the shortest a ≤ c. C: the shortest a that the centring allows, then c."""
     a, unique, c = group.axes.T
-    while True:  # Gauss's reduction of the plane
-        a, c = (a, c) if a @ metric @ a <= c @ metric @ c else (c, a)
-        times = round(float(a @ metric @ c) / float(a @ metric @ a))
-        if times == 0:
-            break
-        shorter = c - times * a
-        if shorter @ metric @ shorter >= (c @ metric @ c) * (1 - 1e-12):
-            break
-        c = shorter
+    products = (v @ metric @ w for v, w in ((a, a), (c, c), (a, c)))
+    factors = reduce_plane(*(torch.tensor([float(value)], dtype=torch.float64) for value in products))[3]
+    a, c = factors[0].numpy().astype(np.int64) @ np.stack([a, c])
     c = c if a @ metric @ c <= 0 else -c
     if group.centring == "C":
         three = sorted([a, c, -a - c], key=lambda v: float(v @ metric @ v))  # no two at an acute angle
@@ -157,22 +148,25 @@ def _obtuse(group: _Group, metric: Floats) -> Integers:
     return np.stack([a, unique, c], axis=1)
 
 
-_FORMS = {"monoclinic": _obtuse, "orthorhombic": _by_length}
+_SETTINGS = {"monoclinic": _obtuse, "orthorhombic": _by_length}
 
 
 @lru_cache(maxsize=1)
 def _table() -> tuple[list[_Group], Floats, Integers]:
-    """All symmetries of reduced cells, none at all first: groups, projections `(K, 6, 6)` of a metric's six numbers on
-    the average over each group, and the numbers of rotations `(K,)`."""
+    """All symmetries of reduced cells, triclinic first.
+
+    Returns groups, projections `(K, 6, 6)` of a metric's six elements on the average over each group, and numbers of
+    rotations `(K,)`.
+    """
     groups, projections, orders = [_Group("triclinic", "P", _IDENTITY)], [np.eye(6)], [1]
     two_folds = _two_folds()
-    generic = np.array([1.0, 1.13, 1.31, 0.07, 0.11, 0.17])  # a metric of no symmetry
+    generic = np.array([1.0, 1.13, 1.31, 0.07, 0.11, 0.17])  # a metric without symmetry
     for rotations in _rotation_groups(two_folds):
         projection = _projection(rotations)
         average = _matrices((projection @ generic)[None])[0]
         symmetries = np.isclose(two_folds.transpose(0, 2, 1) @ average @ two_folds, average).all((1, 2)).sum()
         if symmetries > sum(_order(r) == 2 for r in rotations):
-            continue  # 32 of a hexagonal lattice: its metric always has 622
+            continue  # 32 of a hexagonal lattice, whose metric always has 622
         system = _SYSTEMS[len(rotations)]
         groups.append(_Group(system, *_centring(system, _axes(rotations))))
         projections.append(projection)
@@ -181,12 +175,12 @@ def _table() -> tuple[list[_Group], Floats, Integers]:
 
 
 def _matrices(six: Floats) -> Floats:
-    """Symmetric matrices `(K, 3, 3)` of their six numbers `(K, 6)`."""
+    """Symmetric matrices `(K, 3, 3)` from their six elements `(K, 6)`."""
     return six[:, [0, 5, 4, 5, 1, 3, 4, 3, 2]].reshape(-1, 3, 3)
 
 
 def _projection(rotations: Integers) -> Floats:
-    """The matrix `(6, 6)` that averages the six numbers of a metric over rotations `(n, 3, 3)`."""
+    """The matrix `(6, 6)` that averages the six elements of a metric over rotations `(n, 3, 3)`."""
     units = _matrices(np.eye(6))
     averages = np.einsum("nji,kjl,nlm->kim", rotations, units, rotations) / len(rotations)
     return np.array([averages[:, i, j] for i, j in PAIRS])
@@ -200,43 +194,43 @@ def _two_folds() -> Integers:
 
 
 def _rotation_groups(two_folds: Integers) -> list[Integers]:
-    """The groups `(n, 3, 3)` of 2 to 24 rotations that two-fold ones generate, all with elements -1, 0 and 1."""
-    found: dict[frozenset[bytes], Integers] = {}
+    """The groups `(n, 3, 3)` of 2 to 24 rotations that two-fold rotations generate, all with elements -1, 0 and 1."""
+    groups: dict[frozenset[bytes], Integers] = {}
 
     def add(*generators: Integers) -> None:
         group = _closure(generators)
         if group is not None:
-            found.setdefault(frozenset(rotation.tobytes() for rotation in group), group)
+            groups.setdefault(frozenset(rotation.tobytes() for rotation in group), group)
 
     for rotation in two_folds:
         add(rotation)
-    inside = (np.abs(two_folds[:, None] @ two_folds) <= 1).all((2, 3))  # the others need not be tried
+    inside = (np.abs(two_folds[:, None] @ two_folds) <= 1).all((2, 3))  # other pairs generate no such group
     for i, j in np.argwhere(np.triu(inside, 1)):
         add(two_folds[i], two_folds[j])
-    fourfold = [(names, group) for names, group in found.items() if len(group) == 8]
+    fourfold = [(names, group) for names, group in groups.items() if len(group) == 8]
     for (names, group), (others, other) in itertools.combinations(fourfold, 2):
         if len(names & others) == 4:  # two axes of a cube share the rotations by 180° about all three
             add(*group, *other)
-    return list(found.values())
+    return list(groups.values())
 
 
 def _closure(generators: tuple[Integers, ...]) -> Integers | None:
-    """The group `(n, 3, 3)` of these rotations; nothing if some element would be beyond -1 to 1."""
-    known, new = {_IDENTITY.tobytes(): _IDENTITY}, [_IDENTITY]
+    """The group `(n, 3, 3)` that rotations generate; None if a matrix element is outside -1 to 1."""
+    members, new = {_IDENTITY.tobytes(): _IDENTITY}, [_IDENTITY]
     while new:
         last = new.pop()
         for generator in generators:
             product = last @ generator
-            if np.abs(product).max() > 1 or len(known) > 24:
+            if np.abs(product).max() > 1 or len(members) > 24:
                 return None
-            if product.tobytes() not in known:
-                known[product.tobytes()] = product
+            if product.tobytes() not in members:
+                members[product.tobytes()] = product
                 new.append(product)
-    return np.stack(list(known.values()))
+    return np.stack(list(members.values()))
 
 
 def _order(rotation: Integers) -> int:
-    """1, 2, 3, 4 or 6, told by the trace."""
+    """The order of a rotation, from its trace."""
     return {3: 1, -1: 2, 0: 3, 1: 4, 2: 6}[int(np.trace(rotation))]
 
 
@@ -248,22 +242,22 @@ def _axis(rotation: Integers) -> Integers:
 
 
 def _axes(rotations: Integers) -> Integers:
-    """Conventional axes by columns, of the smallest cell that has them along the symmetry."""
-    of = {n: [r for r in rotations if _order(r) == n] for n in (2, 3, 4)}
+    """Conventional axes by columns: the smallest cell with axes along the symmetry elements."""
+    by_order = {n: [r for r in rotations if _order(r) == n] for n in (2, 3, 4)}
     if len(rotations) == 2:
-        return _plane(of[2][0])
+        return _plane(by_order[2][0])
     if len(rotations) in (6, 8, 12):
-        turn = (of[3] or of[4])[0]
+        turn = (by_order[3] or by_order[4])[0]
         c = _axis(turn)
     else:
-        about = [r @ r for r in of[4]] or of[2]  # cubic axes are the four-fold ones
+        about = [r @ r for r in by_order[4]] or by_order[2]  # cubic axes are the four-fold ones
         return np.stack([_axis(r) for r in np.unique(about, axis=0)], axis=1)
-    sets = [np.stack([_axis(r), turn @ _axis(r), c], axis=1) for r in of[2] if not (r @ c == c).all()]
+    sets = [np.stack([_axis(r), turn @ _axis(r), c], axis=1) for r in by_order[2] if not (r @ c == c).all()]
     return min(sets, key=lambda axes: abs(round(np.linalg.det(axes))))
 
 
 def _plane(two_fold: Integers) -> Integers:
-    """A basis of the lattice plane across a two-fold axis, the axis between its two vectors."""
+    """The axes a, b, c of a monoclinic lattice: b along a two-fold axis, a and c a basis of the plane across it."""
     vectors = [np.array(v) for v in itertools.product((0, 1, -1, 2, -2), repeat=3)]
     across = [v for v in vectors if v.any() and (two_fold @ v == -v).all()]
     a, c = next((a, c) for a, c in itertools.combinations(across, 2) if np.gcd.reduce(np.cross(a, c)) == 1)
@@ -271,9 +265,9 @@ def _plane(two_fold: Integers) -> Integers:
 
 
 def _centring(system: str, axes: Integers) -> tuple[str, Integers]:
-    """The letter of the lattice for these axes, and the axes in the order and sense that go with it."""
+    """The centring letter for these axes, and the axes in the order and sense of its standard setting."""
     points = abs(round(np.linalg.det(axes)))
-    if points == 3:  # obverse, or turned to be so
+    if points == 3:  # obverse setting
         turned = axes * np.array([-1, -1, 1])
         return "R", axes if not (axes @ np.array([2, 1, 1]) % 3).any() else turned
     if points != 2 or system == "monoclinic":

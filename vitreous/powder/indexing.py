@@ -1,246 +1,294 @@
-"""What the command `index` does, apart from its flags: files in, unit cells out, as a table, JSON and a figure."""
+"""Indexing: from lines, arrays, patterns or files to unit cells."""
 
-import json
+import math
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import ExitStack
-from dataclasses import asdict, dataclass, replace
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
 from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
-from rich.progress import track
-from rich.table import Table
-from torch import set_num_threads
+import torch
+from numpy.typing import ArrayLike, NDArray
 
-from vitreous.atomic import write_atomically
-from vitreous.data.held import File
-from vitreous.errors import InputError
-from vitreous.insight.fit import fit_figure
-from vitreous.insight.indexed import indexed_page
-from vitreous.insight.style import check_format, save
-from vitreous.powder.cell import NAMES, with_error
-from vitreous.powder.files import Pattern, given_radiation, read_pattern, require_wavelength
-from vitreous.powder.hints import doubts, hints
-from vitreous.powder.peaks import Peaks, find_peaks
-from vitreous.powder.rank import Solution
-from vitreous.powder.refine import Fit, refine
-from vitreous.powder.solve import LATTICES, index_found, index_peaks
-from vitreous.zoo.show import console
+from vitreous.core.errors import InputError, check_choice
+from vitreous.data.uploads import InputFile
+from vitreous.powder.files import read_pattern
+from vitreous.powder.hints import doubts, pattern_hints
+from vitreous.powder.observed_lines import observe_lines
+from vitreous.powder.pattern import Pattern, require_wavelength
+from vitreous.powder.peaks import find_peaks
+from vitreous.powder.radiation import radiation_from_user
+from vitreous.powder.ranking import Ranking
+from vitreous.powder.refinement import refine
+from vitreous.powder.search import LATTICES, find_candidates
+from vitreous.powder.solution import IndexResult, Solution
+from vitreous.powder.tuning import SEARCH_TUNING, SearchTuning
 
-_HEADINGS = ("a (Å)", "b", "c", "α (°)", "β", "γ")
-_TRUSTED = 0.5  # probability from which on the whole pattern is fitted
-_MANY = 4  # files for which it is worth starting a process
+Floats = NDArray[np.float64]
+Progress = Callable[[Iterable[IndexResult], int], Iterable[IndexResult]]
+
+_FILES_PER_PROCESS = 4  # fewer files are not worth the start of a process
+_SHORT_WAVELENGTH = 0.3  # Å: with a longer one, no pattern ends below 3°
 
 
 @dataclass(frozen=True)
-class Indexed:
-    """A file, its cells, best first, the fit of the whole pattern with the best, and what to look at; or its fault.
+class IndexOptions:
+    """How files are read and searched.
 
-    Of a pattern also the lines that were found in it.
+    Args:
+        anode: anode of the X-ray tube, e.g. `Cu`; replaces the radiation that the file states.
+        wavelength: ångström; replaces the wavelength that the file states.
+        peaks: the file is a peak list, not a pattern.
+        systems: crystal systems to search.
+        most: largest number of solutions.
+        refine: refine the best cell on the whole pattern if its probability is high enough.
+        hints: look for signs of a wrong wavelength.
+        tuning: constants of the search.
     """
-
-    name: str
-    solutions: list[Solution]
-    fit: Fit | None = None
-    hints: Sequence[str] = ()
-    fault: str | None = None
-    peaks: Peaks | None = None
-
-
-@dataclass(frozen=True)
-class Wanted:
-    """How files are read and searched."""
 
     anode: str | None = None
     wavelength: float | None = None
     peaks: bool = False
     systems: Sequence[str] = tuple(LATTICES)
     most: int = 5
+    refine: bool = True
+    hints: bool = True
+    tuning: SearchTuning = SEARCH_TUNING
 
 
-def index_files(files: Sequence[Path], wanted: Wanted, figure: Path | None, report: Path | None, as_json: bool) -> None:
-    """Index every file, and those in every folder; print a table or JSON, and draw the fit of one."""
-    if figure is not None:
-        check_format(figure)
-    paths = [
-        path
-        for file in files
-        for path in (sorted(p for p in file.iterdir() if p.is_file()) if file.is_dir() else [file])
-    ]
-    for name, path in (("figure", figure), ("report", report)):
-        if path is not None and len(paths) != 1:
-            raise InputError(f"{name}: is of one pattern, but there are {len(paths)}")
-    found = [index_file(paths[0], wanted)] if len(paths) == 1 else _index_all(paths, wanted, quiet=as_json)
-    if figure is not None:
-        (one,) = found
-        if one.fit is None:
-            raise InputError(f"{one.name}: there is no cell to draw the fit of")
-        save(fit_figure(one.fit, one.name), figure)
-    if report is not None:
-        (one,) = found
-        command = f"vitreous index {paths[0].name}{_flags(wanted)} --report {report.name}"
-        write_atomically(report, indexed_page(one.name, one.solutions, one.fit, one.hints, command).encode())
-    if as_json:
-        print(json.dumps([_record(one) for one in found], indent=1))
-    elif len(found) == 1:
-        _print_solutions(found[0])
-    else:
-        _print_best(found)
+def index(
+    two_theta: ArrayLike,
+    intensity: ArrayLike,
+    *,
+    wavelength: float,
+    wavelength2: float | None = None,
+    ratio: float | None = None,
+    sigma: ArrayLike | None = None,
+    systems: Sequence[str] = tuple(LATTICES),
+    most: int = 10,
+    refine: bool = True,
+    tuning: SearchTuning = SEARCH_TUNING,
+) -> list[Solution]:
+    """The unit cells that explain a measured pattern, best first; empty if it has too few lines.
+
+    Args:
+        two_theta: degrees, ascending.
+        intensity: counts, or any other unit.
+        wavelength: ångström; Kα1 of a doublet.
+        wavelength2: wavelength of Kα2.
+        ratio: intensity of Kα2 relative to Kα1; None estimates it from the pattern.
+        sigma: standard errors of the intensities, if known.
+        systems: crystal systems to search.
+        most: largest number of solutions.
+        refine: refine the best cell on the whole pattern, for standard errors, if its probability is high enough.
+        tuning: constants of the search.
+    """
+    radiation_from_user(wavelength, None)
+    x, y = (np.asarray(values, np.float64) for values in (two_theta, intensity))
+    errors = None if sigma is None else np.asarray(sigma, np.float64)
+    pattern = Pattern(x, y, errors, wavelength, "pattern", wavelength2, 0.5 if ratio is None else ratio)
+    options = IndexOptions(systems=systems, most=most, refine=refine, hints=False, tuning=tuning)
+    return _index_pattern(pattern, ratio, options).solutions
 
 
-def _flags(wanted: Wanted) -> str:
-    given = {"anode": wanted.anode, "wavelength": wanted.wavelength}
-    return "".join(f" --{name} {value}" for name, value in given.items() if value) + " --peaks" * wanted.peaks
+def index_peaks(
+    two_theta: ArrayLike,
+    intensity: ArrayLike | None = None,
+    *,
+    wavelength: float,
+    error: ArrayLike | None = None,
+    systems: Sequence[str] = tuple(LATTICES),
+    most: int = 10,
+    proposals: int | None = None,
+    tuning: SearchTuning = SEARCH_TUNING,
+) -> list[Solution]:
+    """The unit cells that explain a list of lines, best first.
+
+    Args:
+        two_theta: the lines of lowest angle, in degrees; twenty are enough, four the minimum.
+        intensity: intensities in any unit; lines with an intensity of 0 are ignored, and weak lines count less.
+        wavelength: ångström.
+        error: standard errors of the angles in degrees; 0.01 by default.
+        systems: crystal systems to search.
+        most: largest number of solutions.
+        proposals: lattices that the trained model proposes if high symmetry leaves a doubt; 0 does without the model.
+        tuning: constants of the search.
+    """
+    angle, errors, heights = _check_lines(two_theta, intensity, error, wavelength, tuning)
+    radiation_from_user(wavelength, None)
+    for system in systems:
+        check_choice("system", system, LATTICES)
+    every = observe_lines(angle, errors, wavelength, heights, tuning)
+    lines = every.with_own(tuning.deciding_lines)
+    strength = torch.as_tensor(np.ones(len(angle)) if heights is None else heights)
+    count, used = tuning.proposals if proposals is None else proposals, len(lines.q)
+
+    def propose_lattices() -> torch.Tensor:
+        from vitreous.powder.proposals import propose  # loads a model, which few searches need
+
+        return propose(every.q, strength, count, tuning)
+
+    with _single_thread():
+        candidates = find_candidates(lines, systems, propose_lattices if count else None, tuning)
+        return Ranking(lines, angle[:used], errors[:used], wavelength, tuning).rank(candidates, most)
 
 
-def _index_all(paths: Sequence[Path], wanted: Wanted, quiet: bool) -> list[Indexed]:
-    """Many files, each on a core of its own; what is wrong with one does not stop the others."""
-    jobs = min(len(paths) // _MANY, os.cpu_count() or 1)
-    one = partial(_tried, wanted=wanted)
-    with ExitStack() as stack:
-        results: Iterable[Indexed] = map(one, paths)
-        if jobs > 1:
-            context = get_context("spawn")  # threads of torch do not survive a fork
-            results = stack.enter_context(ProcessPoolExecutor(jobs, context, set_num_threads, (1,))).map(one, paths)
-        shown = {"console": console(), "disable": quiet, "transient": True, "total": len(paths)}
-        return list(track(results, "indexing", **shown))  # type: ignore[arg-type]
+def index_pattern(pattern: Pattern, options: IndexOptions | None = None) -> IndexResult:
+    """The unit cells of a pattern, with the refinement of the best one and hints."""
+    return _index_pattern(pattern, None, options or IndexOptions())
 
 
-def _tried(path: Path, wanted: Wanted) -> Indexed:
-    try:
-        return index_file(path, wanted)
-    except InputError as fault:
-        return Indexed(path.name, [], fault=str(fault))
-
-
-def index_file(path: File, wanted: Wanted) -> Indexed:
-    """The cells of one pattern, or of one list of lines, and the fit of the best."""
-    if wanted.peaks:
-        lines = _read_lines(path)
-        return index_lines(path.name, lines[:, 0], lines[:, 1] if lines.shape[1] > 1 else None, wanted)
-    return with_hints(read_pattern(path, wanted.wavelength, wanted.anode), wanted)
-
-
-def with_hints(pattern: Pattern, wanted: Wanted) -> Indexed:
-    """The cells of a pattern, the fit of the best, and what to look at."""
-    found = index_pattern(pattern, wanted)
-    return replace(found, hints=hints(pattern, found.solutions))
-
-
-def index_lines(
-    name: str, two_theta: NDArray[np.float64], intensity: NDArray[np.float64] | None, wanted: Wanted
-) -> Indexed:
-    """The cells of a list of lines."""
-    wavelength = given_radiation(wanted.wavelength, wanted.anode).wavelength
-    if wavelength is None:
-        raise InputError(f"{name}: a list of lines has no wavelength; give --wavelength (ångström) or --anode Cu")
-    solutions = index_peaks(
-        two_theta, intensity, wavelength=wavelength, systems=wanted.systems, most=wanted.most
-    )  # fmt: skip
-    return Indexed(name, solutions, hints=doubts(solutions))
-
-
-def index_pattern(pattern: Pattern, wanted: Wanted) -> Indexed:
-    """The cells of a pattern, and the fit of the best."""
+def _index_pattern(pattern: Pattern, ratio: float | None, options: IndexOptions) -> IndexResult:
     wavelength = require_wavelength(pattern)
-    ratio = None if pattern.wavelength2 is not None else 0.0  # of a doublet it is found in the pattern
     peaks = find_peaks(
-        pattern.two_theta, pattern.intensity, pattern.sigma, wavelength, pattern.wavelength2, ratio
+        pattern.two_theta, pattern.intensity, pattern.sigma, wavelength, pattern.wavelength2,
+        0.0 if pattern.wavelength2 is None else ratio,
     )  # fmt: skip
-    solutions = index_found(peaks, wavelength, wanted.systems, wanted.most)
-    return Indexed(pattern.name, solutions, _fitted(pattern, solutions), peaks=peaks)
+    solutions = []
+    if len(peaks.two_theta) >= options.tuning.fewest_lines:
+        solutions = index_peaks(
+            peaks.two_theta, peaks.intensity, wavelength=wavelength, error=peaks.error, systems=options.systems,
+            most=options.most, tuning=options.tuning,
+        )  # fmt: skip
+    if options.refine and solutions and solutions[0].probability >= options.tuning.doubt:
+        solutions = [_refined(pattern, solutions[0]), *solutions[1:]]
+    hints = pattern_hints(pattern, solutions, options.tuning) if options.hints else ()
+    return IndexResult(pattern.name, solutions, hints, peaks=peaks)
 
 
-def _fitted(pattern: Pattern, solutions: list[Solution]) -> Fit | None:
-    """The whole pattern with the best cell, where that is to be trusted."""
-    if not solutions or solutions[0].probability < _TRUSTED:
-        return None
-    best = solutions[0]
+def _refined(pattern: Pattern, solution: Solution) -> Solution:
+    """The solution with its refinement on the whole pattern, where that is possible."""
     try:
-        return refine(
-            pattern.two_theta, pattern.intensity, best.conventional, wavelength=require_wavelength(pattern),
-            wavelength2=pattern.wavelength2, ratio=pattern.ratio, sigma=pattern.sigma, zero=best.zero,
-            system="trigonal" if best.centring == "R" else best.system, centring=best.centring,
+        fit = refine(
+            pattern.two_theta, pattern.intensity, solution.conventional, wavelength=solution.wavelength,
+            wavelength2=pattern.wavelength2, ratio=pattern.ratio, sigma=pattern.sigma, zero=solution.zero,
+            system=solution.crystal_system, centring=solution.centring,
         )  # fmt: skip
     except InputError:
-        return None
+        return solution
+    return replace(solution, fit=fit)
 
 
-def _read_lines(path: File) -> NDArray[np.float64]:
-    """Angles, and intensities where there are any: one line a row."""
+def index_peak_list(
+    name: str, two_theta: Floats, intensity: Floats | None, options: IndexOptions | None = None
+) -> IndexResult:
+    """The unit cells of a peak list, with hints."""
+    options = options or IndexOptions()
+    wavelength = radiation_from_user(options.wavelength, options.anode).wavelength
+    if wavelength is None:
+        raise InputError(f"{name}: found no wavelength, expected --wavelength (ångström) or --anode Cu for a peak list")
+    solutions = index_peaks(
+        two_theta, intensity, wavelength=wavelength, systems=options.systems, most=options.most, tuning=options.tuning
+    )
+    return IndexResult(name, solutions, doubts(solutions, options.tuning))
+
+
+def index_file(path: InputFile, options: IndexOptions | None = None) -> IndexResult:
+    """The unit cells of one file: a pattern, or a peak list if the options say so."""
+    options = options or IndexOptions()
+    if options.peaks:
+        lines = _read_peak_list(path)
+        return index_peak_list(path.name, lines[:, 0], lines[:, 1] if lines.shape[1] > 1 else None, options)
+    return index_pattern(read_pattern(path, options.wavelength, options.anode), options)
+
+
+def index_files(
+    paths: Sequence[Path], options: IndexOptions | None = None, progress: Progress | None = None
+) -> list[IndexResult]:
+    """The unit cells of many files, on all cores; an error in one file does not stop the others.
+
+    Args:
+        paths: files, and folders of files.
+        options: how files are read and searched.
+        progress: wraps the iterator over results, with their number, to show progress.
+    """
+    files = expand_folders(paths)
+    work = partial(_index_or_error, options=options or IndexOptions())
+    processes = min(len(files) // _FILES_PER_PROCESS, os.cpu_count() or 1)
+    with ExitStack() as stack:
+        results: Iterable[IndexResult] = map(work, files)
+        if processes > 1:
+            context = get_context("spawn")  # torch's threads do not survive a fork
+            pool = ProcessPoolExecutor(processes, context, torch.set_num_threads, (1,))
+            results = stack.enter_context(pool).map(work, files)
+        return list(results if progress is None else progress(results, len(files)))
+
+
+def expand_folders(paths: Sequence[Path]) -> list[Path]:
+    """Files, with every folder replaced by the files in it."""
+    return [
+        file
+        for path in paths
+        for file in (sorted(entry for entry in path.iterdir() if entry.is_file()) if path.is_dir() else [path])
+    ]
+
+
+def _index_or_error(path: Path, options: IndexOptions) -> IndexResult:
+    try:
+        return index_file(path, options)
+    except InputError as error:
+        return IndexResult(path.name, [], error=str(error))
+
+
+@contextmanager
+def _single_thread() -> Iterator[None]:
+    """Use one thread: the tensors are small, and threads would mostly wait for each other."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def _check_lines(
+    two_theta: ArrayLike, intensity: ArrayLike | None, error: ArrayLike | None, wavelength: float, tuning: SearchTuning
+) -> tuple[Floats, Floats, Floats | None]:
+    """Angles in ascending order, their standard errors, and intensities if known."""
+    angle = np.asarray(two_theta, np.float64).ravel()
+    errors = np.full(len(angle), tuning.default_error) if error is None else np.asarray(error, np.float64).ravel()
+    heights = np.ones(len(angle)) if intensity is None else np.asarray(intensity, np.float64).ravel()
+    if not len(angle) == len(errors) == len(heights):
+        raise InputError(f"lines: found {len(angle)} angles, {len(heights)} intensities and {len(errors)} errors")
+    if not np.isfinite(angle).all() or not np.isfinite(errors).all() or (errors <= 0).any():
+        raise InputError("lines: found angles or errors that are not finite, or errors that are not positive")
+    if (angle <= 0).any() or (angle >= 180).any():
+        raise InputError("lines: found angles outside 0 to 180, expected 2θ in degrees")
+    if angle[-1] < angle[0] and (np.diff(angle) < 0).all() and len(angle) > 2:
+        raise InputError(
+            f"lines: found values that fall from {angle[0]:g} to {angle[-1]:g}, as d in ångström does; "
+            "expected 2θ in degrees, ascending"
+        )
+    if angle.max() < math.pi and wavelength > _SHORT_WAVELENGTH:
+        raise InputError(
+            f"lines: found no value above {angle.max():.3g}, which may be radians, 1/d or q; expected 2θ in degrees"
+        )
+    order = np.argsort(angle)
+    order = order[heights[order] > 0]
+    if len(order) < tuning.fewest_lines:
+        raise InputError(
+            f"lines: found {len(order)}, expected at least {tuning.fewest_lines} for a cubic cell, 20 for low symmetry"
+        )
+    return angle[order], np.hypot(errors[order], tuning.least_error), None if intensity is None else heights[order]
+
+
+def _read_peak_list(path: InputFile) -> Floats:
+    """2θ in degrees, and intensities if there are any: one line per row."""
     try:
         with path.open("r", encoding="utf-8") as file:
             text: str = file.read()
-    except (OSError, UnicodeDecodeError) as fault:
-        reason = getattr(fault, "strerror", None) or "it is not text"
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is not text"
         raise InputError(f"{path}: cannot be read ({reason})") from None
     rows = [line.replace(",", " ").replace(";", " ").split() for line in text.splitlines()]
     rows = [row for row in rows if row and row[0][0] not in "#!"]
     if not rows:
-        raise InputError(f"{path}: is empty, expected 2θ and intensity, one line a row")
+        raise InputError(f"{path}: is empty, expected 2θ and intensity, one line per row")
     try:
-        found = np.array([[float(word) for word in row[:2]] for row in rows])
+        return np.array([[float(word) for word in row[:2]] for row in rows])
     except ValueError:
-        raise InputError(f"{path}: expected numbers, 2θ and intensity, one line a row") from None
-    return found
-
-
-def _record(one: Indexed) -> dict[str, Any]:
-    record: dict[str, Any] = {"file": one.name, "solutions": [asdict(solution) for solution in one.solutions]}
-    if one.hints:
-        record["hints"] = list(one.hints)
-    if one.fault is not None:
-        record["fault"] = one.fault
-    if one.fit is not None:
-        fit = one.fit
-        record["refined"] = {
-            "cell": fit.cell, "errors": fit.errors, "zero": fit.zero, "rwp": fit.rwp, "chi2": fit.chi2,
-        }  # fmt: skip
-    return record
-
-
-def _print_solutions(one: Indexed) -> None:
-    for hint in one.hints:
-        console().print(f"{one.name}: {hint}", highlight=False, soft_wrap=True)
-    if not one.solutions:
-        return
-    table = Table(title=f"{one.name}: unit cells, likeliest first")
-    for heading in ("lattice", *_HEADINGS, "V (Å³)", "M20", "F20", "lines", "zero (°)", "prob."):
-        table.add_column(heading, justify="left" if heading == "lattice" else "right", no_wrap=heading == "lattice")
-    for s in one.solutions:
-        cell = [f"{value:.4f}" for value in s.conventional[:3]] + [f"{value:.2f}" for value in s.conventional[3:]]
-        table.add_row(
-            f"{s.system} {s.centring}", *cell, f"{s.volume:.1f}", f"{s.m20:.1f}", f"{s.f20:.1f}",
-            f"{s.indexed}/{s.lines}", f"{s.zero:.3f}", f"{s.probability:.3f}",
-        )  # fmt: skip
-    console().print(table)
-    if one.fit is not None:
-        text = ", ".join(
-            f"{name} = {with_error(value, error)} {'Å' if name in 'abc' else '°'}"
-            for name, value, error in zip(NAMES, one.fit.cell, one.fit.errors, strict=True)
-            if error > 0
-        )
-        console().print(f"refined on the whole pattern (Rwp {one.fit.rwp:.1%}): {text}", highlight=False)
-
-
-def _print_best(found: Sequence[Indexed]) -> None:
-    table = Table(title="The likeliest cell of each pattern")
-    for heading in ("file", "lattice", *_HEADINGS, "M20", "probability"):
-        table.add_column(heading, justify="left" if heading in ("file", "lattice") else "right")
-    for one in found:
-        for remark in (one.fault, *(f"{one.name}: {hint}" for hint in one.hints)):
-            if remark is not None:
-                console().print(remark, highlight=False, soft_wrap=True)
-        if not one.solutions:
-            table.add_row(one.name, "none")
-            continue
-        s = one.solutions[0]
-        values = s.conventional if one.fit is None else one.fit.cell
-        cell = [f"{value:.4f}" for value in values[:3]] + [f"{value:.3f}" for value in values[3:]]
-        table.add_row(one.name, f"{s.system} {s.centring}", *cell, f"{s.m20:.1f}", f"{s.probability:.3f}")
-    console().print(table)
+        raise InputError(f"{path}: expected numbers, 2θ and intensity, one line per row") from None

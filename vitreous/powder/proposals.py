@@ -1,6 +1,6 @@
-"""Lattices that a transformer reads from a list of lines: where a search begins.
+"""Lattices that a trained transformer proposes from a list of lines: starting points of the search.
 
-The weights beside this module were trained by the recipe `powder-index`; their folder is a run like any other.
+The folder `proposer/` beside this module is a run of the recipe `powder-index`.
 """
 
 from functools import lru_cache
@@ -9,13 +9,11 @@ from importlib.resources import as_file, files
 import torch
 from torch import Tensor
 
-from vitreous.powder import superbase
-from vitreous.sim.lists import FEWEST, LINES, as_lists
-from vitreous.train.predictor import Predictor, load
-from vitreous.train.task import Mixture
-
-_WEAKEST = (0.0, 0.01, 0.03)  # lines above these shares of the strongest are read: weak ones may be an impurity's
-_SEEN = 0.75  # how often one of the six lengths is taken for a line
+from vitreous.powder.reduction import quadratic_from_lengths
+from vitreous.powder.sim.line_lists import MAX_LINES, MIN_LINES, as_lists
+from vitreous.powder.tuning import SEARCH_TUNING, SearchTuning
+from vitreous.run.predictor import Predictor, load
+from vitreous.run.task import Mixture
 
 
 @lru_cache(maxsize=1)
@@ -25,35 +23,37 @@ def proposer() -> Predictor:
         return load(folder)
 
 
-def propose(q: Tensor, intensity: Tensor, count: int) -> Tensor:
-    """Reciprocal lattices `(count, 6)`: factors of h², k², l², kl, hl and hk in 1/d².
+def propose(q: Tensor, intensity: Tensor, count: int, tuning: SearchTuning = SEARCH_TUNING) -> Tensor:
+    """Propose reciprocal lattices `(count, 6)`: factors of h², k², l², kl, hl and hk in 1/d².
 
-    The lines are read several times, with and without the weak ones. The middles of the model's hypotheses come first;
-    the rest are drawn about them, as likely as the model holds them to be. The lengths that describe a lattice are 1/d²
-    of low reflections, so most of them are moved to the nearest line that was seen.
+    The model reads the lines several times, with and without weak ones. Its hypotheses come first; the rest are
+    samples from the predicted distribution. The lengths that describe a lattice are 1/d² of low reflections, so most
+    of them are moved to the nearest observed line.
 
     Args:
-        q: `(n,)`, 1/d² of the lines, rising.
+        q: `(n,)`, 1/d² of the lines, ascending.
         intensity: `(n,)`, in any unit.
-        count: lattices wanted.
+        count: number of lattices.
+        tuning: constants of the search.
     """
     model = proposer()
     task = model.task
     assert isinstance(task, Mixture)
     share = (intensity / intensity.max()).float()
-    strong = [share > least for least in _WEAKEST]
-    strong = [kept for i, kept in enumerate(strong) if i == 0 or FEWEST <= kept.sum() < strong[i - 1].sum()]
-    read = [as_lists(q[kept][None, :LINES].sqrt().float(), share[kept][None, :LINES]) for kept in strong]
-    units = torch.cat([unit for _, unit in read]).double()
-    out = model.outputs(torch.cat([x for x, _ in read]).numpy()).double()
+    masks = [share > least for least in tuning.weakest]
+    masks = [mask for i, mask in enumerate(masks) if i == 0 or MIN_LINES <= mask.sum() < masks[i - 1].sum()]
+    lists = [as_lists(q[mask][None, :MAX_LINES].sqrt().float(), share[mask][None, :MAX_LINES]) for mask in masks]
+    units = torch.cat([unit for _, unit in lists]).double()
+    out = model.outputs(torch.cat([x for x, _ in lists]).numpy()).double()
     middles, widths, weights = task.parts(out)  # (lists, H, K) and (lists, H)
-    of = torch.arange(len(read)).repeat_interleave(task.hypotheses)  # the list that each hypothesis is about
+    list_of = torch.arange(len(lists)).repeat_interleave(task.hypotheses)  # the list of each hypothesis
     middles, widths, weights = middles.flatten(0, 1), widths.flatten(0, 1), weights.flatten()
-    rng = torch.Generator().manual_seed(0)  # the same lines have the same answer
-    drawn = torch.multinomial(weights.exp(), max(1, count - len(of)), replacement=True, generator=rng)
-    share = torch.rand((len(drawn), middles.shape[1]), dtype=middles.dtype, generator=rng) - 0.5
-    noise = -share.sign() * torch.log1p(-2 * share.abs().clamp(max=0.4999999))  # of Laplace's distribution
-    samples = torch.cat([middles, middles[drawn] + widths[drawn].exp() * noise])[:count]
-    lengths = task.decode(samples) * units[torch.cat([of, of[drawn]])[:count], None].square()
+    rng = torch.Generator().manual_seed(0)  # the same lines give the same proposals
+    chosen = torch.multinomial(weights.exp(), max(1, count - len(list_of)), replacement=True, generator=rng)
+    share = torch.rand((len(chosen), middles.shape[1]), dtype=middles.dtype, generator=rng) - 0.5
+    noise = -share.sign() * torch.log1p(-2 * share.abs().clamp(max=0.4999999))  # Laplace
+    samples = torch.cat([middles, middles[chosen] + widths[chosen].exp() * noise])[:count]
+    lengths = task.decode(samples) * units[torch.cat([list_of, list_of[chosen]])[:count], None].square()
     nearest = q[(lengths[..., None] - q).abs().argmin(-1)]
-    return superbase.of_lengths(torch.where(torch.rand(lengths.shape, generator=rng) < _SEEN, nearest, lengths))
+    snapped = torch.rand(lengths.shape, generator=rng) < tuning.snapped
+    return quadratic_from_lengths(torch.where(snapped, nearest, lengths))

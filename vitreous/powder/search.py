@@ -1,269 +1,137 @@
-"""From approximate cells to exact ones: candidates scored, assigned and refined against the lines of a pattern.
+"""The search: candidate lattices of every crystal system that explain the observed lines."""
 
-1/d² of a reflection is linear in the reciprocal metric: Q = Σ x_p B_p(hkl), with as many x as the system has free
-parameters. All candidates are treated at once.
-"""
-
-import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
-from vitreous.errors import check_choice
-from vitreous.powder.cell import FORMS, PAIRS, of_metric, quadratic, reciprocal, shown
+from vitreous.powder.lattice import distinct, niggli, primitive
+from vitreous.powder.line_refinement import refine_on_lines
+from vitreous.powder.merit import unexplained_lines, valid_evidence
+from vitreous.powder.observed_lines import ObservedLines
+from vitreous.powder.reciprocal import cell_from_reciprocal, lowest_reflections, reflections_in_range
+from vitreous.powder.trial_cells import is_plausible_size, reduce_metrics, trial_cells, triclinic_trial_cells
+from vitreous.powder.tuning import SEARCH_TUNING, SearchTuning
 
-
-def _coefficients(row: tuple[float, ...]) -> tuple[float, ...]:
-    """What a free number of the reciprocal metric multiplies in 1/d²: of (h², k², l², kl, hl, hk), the first one 1."""
-    twice = [factor * (1 if i == j else 2) for factor, (i, j) in zip(row, PAIRS, strict=True)]
-    lead = next(factor for factor in twice if factor)
-    return tuple(factor / lead for factor in twice)
-
-
-_BASES = {system: tuple(_coefficients(row) for row in rows) for system, rows in FORMS.items()}
-_ZERO = 0.04  # degrees, how large zero shifts usually are
-_FOREIGN = 0.05  # share of lines that are not the crystal's, where their intensities are not known
-_FAINT = 0.01  # of the strongest line: as likely foreign as not
-_COST = 5.0  # of a free parameter, in units of log-likelihood
-
-
-@dataclass(frozen=True)
-class Observed:
-    """Lines of a pattern by rising angle: 1/d² (1/Å²), its standard error, its change by a degree of zero shift.
-
-    And the probability that a line is not the crystal's: weak ones often are of something else.
-    """
-
-    q: Tensor
-    sigma: Tensor
-    slope: Tensor
-    foreign: Tensor
-
-    def first(self, count: int) -> "Observed":
-        """The first lines."""
-        return Observed(self.q[:count], self.sigma[:count], self.slope[:count], self.foreign[:count])
-
-    def shifted(self, zero: float) -> "Observed":
-        """As they would be seen with the instrument's zero set right: it reads too much by `zero` degrees."""
-        return replace(self, q=self.q - zero * self.slope)
-
-    def holding(self, own: float) -> "Observed":
-        """The first lines, of which so many are expected to be the crystal's own."""
-        return self.first(int((torch.cumsum(1 - self.foreign, 0) < own).sum()) + 1)
-
-
-def observed(
-    two_theta: NDArray[np.floating],
-    error: NDArray[np.floating],
-    wavelength: float,
-    intensity: NDArray[np.floating] | None = None,
-) -> Observed:
-    """Lines at angles in degrees with standard errors, measured with a wavelength in ångström."""
-    angle = torch.as_tensor(np.asarray(two_theta, np.float64))
-    half = torch.deg2rad(angle) / 2
-    slope = 2 / wavelength**2 * torch.sin(2 * half) * np.pi / 180
-    q = 4 * half.sin().square() / wavelength**2
-    foreign = torch.full_like(q, _FOREIGN)
-    if intensity is not None:
-        share = torch.as_tensor(np.asarray(intensity, np.float64) / np.max(intensity))
-        foreign = (1 / (1 + (share / _FAINT) ** 1.3)).clamp(min=0.01)
-    return Observed(q, slope * torch.as_tensor(np.asarray(error, np.float64)), slope, foreign)
+LATTICES = {
+    "cubic": "PIF", "hexagonal": "PR", "tetragonal": "PI", "orthorhombic": "PCIF", "monoclinic": "PC", "triclinic": "P",
+}  # fmt: skip
+"""Crystal systems and the centrings of their lattices; hexagonal includes trigonal."""
+_SLOW = ("triclinic", "monoclinic")
+_SLOW_STEPS = (("triclinic", 0), ("monoclinic", 0), ("triclinic", 1))  # each only if the earlier ones leave a doubt
+_CHUNK = 2048
 
 
 @dataclass(frozen=True)
-class Found:
-    """Refined candidates, best first.
+class Candidate:
+    """A lattice that explains the lines.
 
     Args:
-        x: `(K, P)`, reciprocal metrics in the system's basis.
-        zero: `(K,)`, degrees.
-        merit: `(K,)`, de Wolff's figure of merit over the lines that are explained, lowered for those that are not.
-        indexed: `(K,)`, how many lines are explained.
+        system: crystal system.
+        centring: centring of the lattice.
+        x: `(P,)`, free parameters of the reciprocal metric.
+        zero: zero shift in degrees.
+        evidence: see `merit.evidence`.
     """
 
+    system: str
+    centring: str
     x: Tensor
-    zero: Tensor
-    merit: Tensor
-    indexed: Tensor
+    zero: float
+    evidence: float
 
 
-@lru_cache(maxsize=256)
-def reflections(system: str, centring: str, most: tuple[int, int, int]) -> Tensor:
-    """B of the reflections of a lattice, `(H, P)`, one for each set that coincides, (0, 0, 0) left out."""
-    check_choice("system", system, _BASES)
-    axes = np.meshgrid(*(np.arange(-m, m + 1) for m in most), indexing="ij")
-    hkl = np.stack([axis.ravel() for axis in axes], axis=1)
-    hkl = hkl[shown(hkl, centring) & hkl.any(1)]
-    products = np.stack([hkl[:, i] * hkl[:, j] for i, j in PAIRS], axis=1)
-    values = products @ np.array(_BASES[system]).T
-    return torch.as_tensor(np.unique(np.round(values).astype(np.int64), axis=0), dtype=torch.float64)
+def find_candidates(
+    lines: ObservedLines,
+    systems: Sequence[str],
+    propose: Callable[[], Tensor] | None = None,
+    tuning: SearchTuning = SEARCH_TUNING,
+) -> list[Candidate]:
+    """The best candidates of every lattice; slow systems are searched only if the others leave a doubt.
+
+    Args:
+        lines: the observed lines.
+        systems: crystal systems to search.
+        propose: returns triclinic reciprocal metrics `(C, 6)` of a trained model.
+        tuning: constants of the search.
+    """
+    candidates: list[Candidate] = []
+    for system in (name for name in LATTICES if name in systems and name not in _SLOW):
+        candidates += _search_system(system, 0, lines, tuning)
+    if "triclinic" in systems and propose is not None and not _is_settled(candidates, lines, tuning):
+        candidates += candidates_from_proposals(propose(), lines, tuning)
+    for system, effort in _SLOW_STEPS:
+        if system in systems and not _is_settled(candidates, lines, tuning):
+            candidates += _search_system(system, effort, lines, tuning)
+    return candidates
 
 
-def basis_of(system: str, cell: Tensor) -> Tensor:
-    """The reciprocal metric `(C, P)` of cells `(C, 6)` in a system's basis."""
-    return quadratic(reciprocal(cell.double()))[
-        :, [next(i for i, on in enumerate(row) if on) for row in _BASES[system]]
+def _search_system(system: str, effort: int, lines: ObservedLines, tuning: SearchTuning) -> list[Candidate]:
+    """The best candidates of a crystal system."""
+    if system == "triclinic":
+        return _refine_and_select(
+            system, "P", *triclinic_trial_cells(lines, *tuning.zone_effort[effort], tuning), lines, tuning
+        )
+    return [
+        candidate
+        for centring in LATTICES[system]
+        for candidate in _refine_and_select(
+            system, centring, *trial_cells(system, centring, lines, tuning), lines, tuning
+        )
     ]
 
 
-def cell_of(system: str, x: Tensor) -> Tensor:
-    """Cells `(C, 6)` in ångström and degrees from reciprocal metrics `(C, P)`; NaN where there is none."""
-    six = x @ x.new_tensor(_BASES[system])
-    a, b, c, d, e, f = six.unbind(1)
-    inverse = torch.stack([a, f / 2, e / 2, f / 2, b, d / 2, e / 2, d / 2, c], dim=1).view(-1, 3, 3)
-    good = (torch.linalg.det(inverse) > 1e-12) & (inverse.diagonal(dim1=1, dim2=2) > 0).all(1)
-    safe = torch.where(good[:, None, None], inverse, torch.eye(3, dtype=x.dtype))
-    metric = torch.linalg.inv(safe)
-    return torch.where(
-        good[:, None] & (metric.diagonal(dim1=1, dim2=2) > 0).all(1)[:, None], of_metric(metric), torch.nan
+def candidates_from_proposals(x: Tensor, lines: ObservedLines, tuning: SearchTuning = SEARCH_TUNING) -> list[Candidate]:
+    """The best candidates from approximate triclinic metrics `(C, 6)`."""
+    x = reduce_metrics(x[is_plausible_size("triclinic", x, tuning)])
+    if not len(x):
+        return []
+    basis = lowest_reflections("triclinic", "P", x, lines, tuning.all_reflections)[: tuning.simple_reflections]
+    x, zero = refine_on_lines(lines.with_own(tuning.coarse_lines), basis, x, rounds=5, start=7, tuning=tuning)
+    good = is_plausible_size("triclinic", x, tuning)
+    return _refine_and_select("triclinic", "P", reduce_metrics(x[good]), zero[good], lines, tuning)
+
+
+def _is_settled(candidates: list[Candidate], lines: ObservedLines, tuning: SearchTuning) -> bool:
+    """Whether the best candidate is beyond doubt."""
+    if not candidates or float((1 - lines.foreign).sum()) < tuning.deciding_lines - 1:
+        return False
+    best = max(candidates, key=lambda candidate: candidate.evidence)
+    q = reflections_in_range(best.system, best.centring, best.x[None], lines, tuning.highest_index) @ best.x
+    possible = int((q <= lines.q[-1]).sum())
+    unexplained = unexplained_lines(lines, q, best.zero, tuning.unexplained_errors)
+    left = float((1 - lines.foreign)[unexplained].sum())
+    count = len(lines.q)
+    return (
+        best.evidence > tuning.sure_evidence * count and possible <= tuning.densest * count and left < tuning.most_left
     )
 
 
-@dataclass(frozen=True)
-class Map:
-    """Where lines were seen, on a grid in 1/d²: a quick score for very many candidates.
-
-    `table` is high at the lines and has mean 0 and variance 1 over calculated lines that are anywhere; its last entry,
-    of what is beyond the last line, is 0.
-    """
-
-    table: Tensor
-    scale: float
-
-    @classmethod
-    def of(cls, lines: Observed, tolerance: float = 0.03, bins: int = 8192) -> "Map":
-        """With a tolerance in degrees."""
-        top = 1.005 * float(lines.q[-1])
-        grid = torch.linspace(0, top, bins, dtype=lines.q.dtype)
-        half = (tolerance * lines.slope)[:, None]
-        near = (1 - ((grid - lines.q[:, None]) / half).square()).clamp(min=0)
-        table = ((1 - lines.foreign)[:, None] * near).amax(0)
-        density = grid.sqrt() / grid.sqrt().sum()
-        mean = (table * density).sum()
-        spread = ((table - mean).square() * density).sum().sqrt()
-        return cls(torch.cat([(table - mean) / spread, table.new_zeros(1)]).float(), bins / top)
-
-    def score(self, q: Tensor) -> Tensor:
-        """How many standard deviations more of calculated 1/d² `(C, H)` float32 meet lines than by chance, `(C,)`."""
-        beyond = len(self.table) - 1
-        place = (q * self.scale).round_().clamp_(0, beyond).to(torch.int32)
-        hits = self.table.index_select(0, place.view(-1)).view(place.shape)
-        return hits.sum(1) / (place < beyond).sum(1).clamp(min=1).sqrt()
-
-
-def merit(lines: Observed, basis: Tensor, x: Tensor, zero: Tensor | None = None, tolerance: float = 0.0) -> Found:
-    """De Wolff's figure of merit Q_n / (2 <|ΔQ|> N_n) of candidates `(C, P)`, N the lines they allow up to the last.
-
-    With a tolerance in standard errors, lines farther than that from any calculated one are foreign: they are left
-    out of the mean, and the merit is lowered as if each missed by half the spacing.
-    """
-    zero = x.new_zeros(len(x)) if zero is None else zero
-    place, q = lines.q - zero[:, None] * lines.slope, _calculated(basis, x)
-    ordered = q.sort(dim=1).values
-    miss, _ = _nearest(ordered, place)
-    last = place[:, -1]
-    allowed = (ordered <= last[:, None] * (1 + 1e-9)).sum(1).clamp(min=1)
-    floor = 0.25 * lines.sigma  # what is nearer than the error allows is chance
-    if tolerance:
-        near = miss <= tolerance * lines.sigma
-        indexed = near.sum(1)
-        spacing = last / allowed / 2
-        mean = (torch.where(near, torch.maximum(miss, floor), spacing[:, None] / 2)).mean(1)
-    else:
-        indexed = torch.full((len(x),), len(lines.q))
-        mean = torch.maximum(miss, floor).mean(1)
-    return Found(x, zero, last / (2 * mean.clamp(min=1e-12) * allowed), indexed)
-
-
-def evidence(lines: Observed, basis: Tensor, x: Tensor, zero: Tensor) -> Tensor:
-    """How much likelier the lines are if a candidate is right than if it met them by chance, `(C,)`, a logarithm.
-
-    Every free parameter costs what fitting it can gain.
-    """
-    return gains(lines, basis, x, zero).sum(1) - _COST * x.shape[1] - 0.5 * (zero / _ZERO).square()
-
-
-def gains(lines: Observed, basis: Tensor, x: Tensor, zero: Tensor) -> Tensor:
-    """What each line adds to the evidence of candidates, `(C, n)`.
-
-    By chance, the distance to the nearest calculated line is exponential in the density of such lines, so a cell with
-    many lines gains little from each. A line may be foreign.
-    """
-    ordered = _calculated(basis, x).sort(dim=1).values
-    place = lines.q - zero[:, None] * lines.slope
-    miss, _ = _nearest(ordered, place)
-    last = place[:, -1:]
-    allowed = (ordered <= last * (1 + 1e-9)).sum(1, keepdim=True).clamp(min=1)
-    density = 1.5 * (allowed / last) * (place / last).clamp(min=0.05).sqrt()
-    right = 2 / (lines.sigma * (2 * torch.pi) ** 0.5) * torch.exp(-0.5 * (miss / lines.sigma).square())
-    chance = 2 * density * torch.exp(-2 * density * miss)
-    return torch.log((1 - lines.foreign) * right / chance.clamp(min=1e-300) + lines.foreign)
-
-
-def _calculated(basis: Tensor, x: Tensor) -> Tensor:
-    """Q of every reflection `(C, H)`; what is not positive is put out of reach."""
-    q = x @ basis.T
-    return torch.where(q > 0, q, torch.inf)
-
-
-def _nearest(ordered: Tensor, place: Tensor) -> tuple[Tensor, Tensor]:
-    """Distance to the nearest calculated line, and its place in the order, `(C, n)`."""
-    if ordered.shape[1] < 2:  # a lattice with one line in reach: the next is far away
-        ordered = torch.nn.functional.pad(ordered, (0, 1), value=torch.inf)
-    above = torch.searchsorted(ordered, place.contiguous()).clamp(1, ordered.shape[1] - 1)
-    low, high = ordered.gather(1, above - 1), ordered.gather(1, above)
-    lower = (place - low).abs() <= (high - place).abs()
-    return torch.where(lower, place - low, high - place).abs(), torch.where(lower, above - 1, above)
-
-
-def refine(
-    lines: Observed,
-    basis: Tensor,
-    x: Tensor,
-    rounds: int = 12,
-    start: int = 8,
-    zero: Tensor | None = None,
-    reach: float = math.inf,
-) -> tuple[Tensor, Tensor]:
-    """Assign the nearest reflections and solve, again and again, over more and more lines.
-
-    Candidates `(C, P)`, with zero shifts `(C,)` where known, to refined ones and their zero shifts in degrees `(C,)`.
-    Lines that stay far off, by several times `reach` (degrees) at least, lose their say; the zero shift is let go when
-    half the rounds are done.
-    """
-    shift, count = x.new_zeros(len(x)) if zero is None else zero, len(lines.q)
-    start = min(start, count)
-    for turn in range(rounds):
-        used = round(start + (count - start) * min(1.0, 1.5 * turn / rounds))
-        part = lines.first(used)
-        ordered, order = _calculated(basis, x).sort(dim=1)
-        miss, at = _nearest(ordered, part.q - shift[:, None] * part.slope)
-        scale = torch.minimum(1.5 * miss.median(dim=1, keepdim=True).values, reach * part.slope)
-        scale = torch.maximum(scale, part.sigma)
-        weight = (1 - part.foreign) / (part.sigma.square() + scale.square()) / (1 + (miss / (3 * scale)) ** 4)
-        x, shift = _solve(basis[order.gather(1, at)], part, weight, x, shift, 2 * turn >= rounds)
-    return x, shift
-
-
-def _solve(
-    rows: Tensor, lines: Observed, weight: Tensor, x: Tensor, shift: Tensor, free: bool
-) -> tuple[Tensor, Tensor]:
-    """Weighted least squares of `(C, n, P)` reflections on the lines, held a little to where it was."""
-    target = lines.q - shift[:, None] * lines.slope - (rows @ x[:, :, None])[..., 0]  # (C, n), what is left to explain
-    if free:
-        rows = torch.cat([rows, lines.slope.expand(len(x), -1)[..., None]], dim=2)
-    weighted = rows * weight[..., None]
-    normal = weighted.mT @ rows
-    right = (weighted.mT @ target[..., None])[..., 0]
-    hold = 1e-3 * normal.diagonal(dim1=1, dim2=2).mean(1, keepdim=True).expand(-1, rows.shape[2]).clone()
-    hold = torch.minimum(hold, 1e-3 * normal.diagonal(dim1=1, dim2=2) + 1e-12)
-    if free:
-        hold[:, -1] = 1 / _ZERO**2
-        right[:, -1] -= shift / _ZERO**2
-    change = torch.linalg.solve(normal + torch.diag_embed(hold + 1e-9 * normal.amax((1, 2))[:, None]), right)
-    change = torch.where(change.isfinite(), change, 0.0)
-    return x + change[:, : x.shape[1]], shift + (change[:, -1] if free else 0.0)
+def _refine_and_select(
+    system: str, centring: str, x: Tensor, zero: Tensor, lines: ObservedLines, tuning: SearchTuning
+) -> list[Candidate]:
+    """The best distinct lattices among metrics `(C, P)`, refined on few lines and then on all lines."""
+    if not len(x):
+        return []
+    basis = lowest_reflections(system, centring, x, lines, tuning.all_reflections)
+    simple = basis[: tuning.simple_reflections]
+    if len(x) > tuning.promising:
+        blurred = replace(lines, sigma=torch.hypot(lines.sigma, tuning.reach * lines.slope))
+        parts = zip(x.split(_CHUNK), zero.split(_CHUNK), strict=True)
+        scores = torch.cat([valid_evidence(system, blurred, simple, *part, tuning) for part in parts])
+        best = scores.topk(tuning.promising).indices
+        x, zero = x[best], zero[best]
+    few, coarse = lines.with_own(tuning.coarse_lines), tuning.coarse_lines
+    x, zero = refine_on_lines(few, simple, x, 4, coarse, zero, tuning.reach, tuning)
+    scores = valid_evidence(system, lines, simple, x, zero, tuning)
+    best = scores.topk(min(tuning.refined, len(x))).indices
+    x, zero = refine_on_lines(lines, basis, x[best], 6, coarse, zero[best], tuning.reach, tuning)
+    scores = valid_evidence(system, lines, basis, x, zero, tuning)
+    best = scores.topk(min(8 * tuning.best, len(x))).indices
+    best = best[scores[best] > -1e8]
+    if not len(best):
+        return []
+    cells = niggli(primitive(cell_from_reciprocal(system, x[best]).numpy(), centring))
+    selected = best[torch.as_tensor(distinct(cells, tuning.same_lattice)[: tuning.best])]
+    return [Candidate(system, centring, x[i], float(zero[i]), float(scores[i])) for i in selected]

@@ -1,28 +1,28 @@
-"""`Limits`: how much of everything the service takes."""
+"""`Limits`: bounds on the size, number and time of requests."""
 
 from dataclasses import dataclass
 
-from vitreous.settings import Settings
+from vitreous.core.settings import Settings
 
 
 @dataclass(frozen=True)
 class Limits(Settings):
-    """Bounds of the service; what is beyond them is refused.
+    """Limits of the service; requests beyond them are refused.
 
     Attributes:
-        body: bytes of a request.
-        points: of a powder pattern or a spectrum.
-        pixels: of an image, by its header.
+        body: bytes of a request body.
+        points: points of a powder pattern or spectrum.
+        pixels: pixels of an image, according to its header.
         rows: samples of a request.
         batch: samples that a model computes together.
-        wait: milliseconds that a sample waits for others.
+        wait: milliseconds that a sample waits for others to join its batch.
         queue: samples that may wait for a model.
-        requests: requests that are worked on at a time.
-        seconds: that an answer may take.
-        searches: processes that search for cells.
-        search_queue: searches that may wait for one.
-        search_seconds: that a search may take.
-        memory: megabytes of address space of a process that searches or reads files.
+        requests: requests processed at the same time.
+        seconds: time limit of a prediction or explanation, in seconds.
+        searches: number of processes that search for unit cells.
+        search_queue: searches that may wait for a process.
+        search_seconds: time limit of a search, in seconds.
+        memory: address space of a worker process, in megabytes.
     """
 
     body: int = 8_000_000
@@ -47,10 +47,10 @@ class Limits(Settings):
 
     @property
     def unpacked(self) -> int:
-        """Bytes that a packed file may hold."""
+        """Bytes of a compressed file after unpacking."""
         return 8 * self.body
 
     @property
-    def held(self) -> int:
-        """Bytes of all requests together, of those in JSON what they may become."""
+    def total_bytes(self) -> int:
+        """Bytes of all request bodies in memory; large JSON bodies count with their parsed size."""
         return 64 * self.body

@@ -1,7 +1,7 @@
-"""Processes that do what cannot be trusted to end: reading strangers' files, searching for cells.
+"""Worker processes for jobs that may hang, crash or need too much memory: reading uploads, searching for cells.
 
-One that takes too long is killed, one that takes too much memory gets none, one that crashes takes nothing along. What
-comes back is JSON and bytes, never a pickle.
+A job that exceeds its time is killed, a process has a memory limit, and a crash affects no other job. Results come back
+as JSON and bytes, never as a pickle.
 """
 
 import asyncio
@@ -17,155 +17,159 @@ from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from typing import Any, cast
 
-from vitreous.batching import ClosedError, FullError
-from vitreous.errors import InputError, first_line
+from vitreous.core.batching import ClosedError, FullError
+from vitreous.core.errors import InputError, first_line
 
-Told = tuple[dict[str, Any], bytes]
-Function = Callable[[Any], Told]
-_PATIENCE = 1.0  # seconds
-_NUMBERS = itertools.count(1)
-_MODULES: list[str] = []  # of all functions: a process that has imported them forks those that work
+JobResult = tuple[dict[str, Any], bytes]
+"""A record that is sent as JSON, and a payload of bytes."""
+JobFunction = Callable[[Any], JobResult]
+_GRACE_SECONDS = 1.0  # that a cancelled job has to finish, if the pool finishes cancelled jobs
+_job_numbers = itertools.count(1)
+_preload: list[str] = []  # modules of all job functions; the fork server imports them once
 
 
-class Workers:
-    """A number of such processes, and those who wait for one.
+class WorkerPool:
+    """A fixed number of worker processes and a queue of jobs.
 
     Args:
-        function: of a module's top level; given a job, tells what it found, or raises `InputError`.
-        count: of processes.
-        waiting: jobs that may wait; more are refused.
-        memory: megabytes of address space of a process.
-        patient: whether a job that nobody wants any more has a moment to end, as short ones will.
+        function: top-level function that runs a job; it returns a result or raises `InputError`.
+        count: number of processes.
+        max_waiting: jobs that may wait for a process; more raise `FullError`.
+        memory: address space of a process, in megabytes.
+        finish_cancelled: whether a cancelled job has a short time to finish before its process is killed.
     """
 
-    def __init__(self, function: Function, count: int, waiting: int, memory: int, patient: bool = False) -> None:
+    def __init__(
+        self, function: JobFunction, count: int, max_waiting: int, memory: int, finish_cancelled: bool = False
+    ) -> None:
         self._idle: asyncio.Queue[_Worker] = asyncio.Queue()
-        self._all = [_Worker(function, memory) for _ in range(count)]
+        self._workers = [_Worker(function, memory) for _ in range(count)]
         self._threads = ThreadPoolExecutor(count, thread_name_prefix="workers")
-        self._limit, self._patient, self.waiting = waiting, patient, 0
-        for worker in self._all:
+        self._max_waiting, self._grace = max_waiting, _GRACE_SECONDS * finish_cancelled
+        self.waiting = 0
+        for worker in self._workers:
             self._idle.put_nowait(worker)
 
-    async def run(self, job: Any, seconds: float) -> Told:
-        """What a process tells about a job; `TimeoutError` where it takes longer."""
-        if self._idle.empty() and self.waiting >= self._limit:
-            raise FullError(f"{self.waiting} jobs wait already")
+    async def run(self, job: Any, seconds: float) -> JobResult:
+        """Run a job in a process; `TimeoutError` if it takes longer than `seconds`."""
+        if self._idle.empty() and self.waiting >= self._max_waiting:
+            raise FullError(f"{self.waiting} jobs are waiting")
         self.waiting += 1
         try:
             worker = await self._idle.get()
         finally:
             self.waiting -= 1
-        worker.job = number = next(_NUMBERS)
+        worker.job = number = next(_job_numbers)
         loop = asyncio.get_running_loop()
         task = loop.run_in_executor(self._threads, worker.call, job, seconds)
 
-        def over(done: "asyncio.Future[Told]") -> None:
+        def finish(done: "asyncio.Future[JobResult]") -> None:
             if not done.cancelled():
-                done.exception()  # heard, where nobody waits any more: else it would be logged, with a client's data
+                done.exception()  # retrieve it: asyncio would log it otherwise, with data of a client
             self._idle.put_nowait(worker)
 
-        task.add_done_callback(over)
+        task.add_done_callback(finish)
         try:
             return await asyncio.shield(task)
         except asyncio.CancelledError:
-            loop.call_later(_PATIENCE * self._patient, loop.run_in_executor, None, worker.drop, number)
+            loop.call_later(self._grace, loop.run_in_executor, None, worker.cancel, number)
             raise
 
     def start(self) -> None:
-        """Have the processes up before they are needed."""
-        for worker in self._all:
+        """Start the processes before the first job."""
+        for worker in self._workers:
             self._threads.submit(worker.start)
 
     def close(self) -> None:
-        """End the processes."""
-        for worker in self._all:
+        """Kill the processes."""
+        for worker in self._workers:
             worker.close()
         self._threads.shutdown(cancel_futures=True)
 
 
 class _Worker:
-    """One process and the job that it has: nobody else's is ever dropped."""
+    """One process and the number of its current job, so that a late cancellation never hits another job."""
 
-    def __init__(self, function: Function, memory: int) -> None:
+    def __init__(self, function: JobFunction, memory: int) -> None:
         self._function, self._memory, self._closed = function, memory, False
-        if function.__module__ not in _MODULES:
-            _MODULES.append(function.__module__)
+        if function.__module__ not in _preload:
+            _preload.append(function.__module__)
         self._lock, self._process = threading.Lock(), cast(Any, None)
-        self._ours: Connection | None = None
-        self.job = self._dropped = 0
+        self._connection: Connection | None = None
+        self.job = self._cancelled_job = 0
 
     def start(self) -> None:
-        """In a thread, for it may take a while: have the process up."""
+        """Start the process if it is not running. Takes a while: call it in a thread."""
         with self._lock:
             if self._closed:
                 raise ClosedError("closed")
             if self._process is not None and self._process.is_alive():
                 return
             context = get_context("forkserver")
-            context.set_forkserver_preload(_MODULES)
-            self._ours, theirs = context.Pipe()
-            arguments = (theirs, self._function, self._memory * 1_000_000)
-            self._process = context.Process(target=_work, args=arguments, daemon=True)
+            context.set_forkserver_preload(_preload)
+            self._connection, remote = context.Pipe()
+            arguments = (remote, self._function, self._memory * 1_000_000)
+            self._process = context.Process(target=_serve_jobs, args=arguments, daemon=True)
             self._process.start()
-            theirs.close()
+            remote.close()
 
-    def call(self, job: Any, seconds: float) -> Told:
-        """In a thread: hand over the job and wait."""
+    def call(self, job: Any, seconds: float) -> JobResult:
+        """Send a job to the process and wait for its result. Blocks: call it in a thread."""
         try:
-            content = self._reply(job, seconds)
-        except (EOFError, BrokenPipeError, ConnectionError):  # it is no more: dropped, or killed by what it was given
+            reply = self._exchange(job, seconds)
+        except (EOFError, BrokenPipeError, ConnectionError):  # the process ended: cancelled, or crashed by its input
             self._kill()
             raise InputError("the content makes its reader fail") from None
         finally:
             with self._lock:
                 self.job = 0
-        head, _, payload = content.partition(b"\n")
-        told = json.loads(head)
-        if "error" in told:
-            raise InputError(told["error"])
-        if "fault" in told:
-            raise RuntimeError(told["fault"])
-        return told, payload
+        head, _, payload = reply.partition(b"\n")
+        record = json.loads(head)
+        if "input_error" in record:
+            raise InputError(record["input_error"])
+        if "bug" in record:
+            raise RuntimeError(record["bug"])
+        return record, payload
 
-    def _reply(self, job: Any, seconds: float) -> bytes:
+    def _exchange(self, job: Any, seconds: float) -> bytes:
         self.start()
-        assert self._ours is not None
-        if self._dropped == self.job:
+        assert self._connection is not None
+        if self._cancelled_job == self.job:
             raise EOFError
-        self._ours.send(job)
-        if not self._ours.poll(seconds):
+        self._connection.send(job)
+        if not self._connection.poll(seconds):
             self._kill()
             raise TimeoutError
-        return self._ours.recv_bytes()
+        return self._connection.recv_bytes()
 
-    def drop(self, job: int) -> None:
-        """Kill the process if it is still busy with this job."""
+    def cancel(self, job: int) -> None:
+        """Kill the process if it still runs this job."""
         with self._lock:
             if self.job == job:
-                self._dropped = job
-                self._end()
+                self._cancelled_job = job
+                self._end_process()
 
     def close(self) -> None:
-        """End for good."""
+        """Kill the process and accept no more jobs."""
         self._closed = True
         self._kill()
 
     def _kill(self) -> None:
         with self._lock:
-            self._end()
+            self._end_process()
 
-    def _end(self) -> None:
+    def _end_process(self) -> None:
         if self._process is not None:
             self._process.kill()
             self._process.join()
 
 
-def _work(connection: Connection, function: Function, memory: int) -> None:
-    """In the process: one job after the other, until nobody is there any more."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # it is the service that is told to stop
-    with open(os.devnull, "wb") as nowhere:  # what libraries print may be of a client's data
+def _serve_jobs(connection: Connection, function: JobFunction, memory: int) -> None:
+    """Run jobs in the worker process until the service closes the connection."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the service handles it
+    with open(os.devnull, "wb") as devnull:  # libraries may print data of a client
         for stream in (1, 2):
-            os.dup2(nowhere.fileno(), stream)
+            os.dup2(devnull.fileno(), stream)
     resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     while True:
@@ -173,18 +177,18 @@ def _work(connection: Connection, function: Function, memory: int) -> None:
             job = connection.recv()
         except EOFError:
             return
-        connection.send_bytes(_told(function, job))
+        connection.send_bytes(_run_job(function, job))
 
 
-def _told(function: Function, job: Any) -> bytes:
-    head: dict[str, Any]
+def _run_job(function: JobFunction, job: Any) -> bytes:
+    record: dict[str, Any]
     payload = b""
     try:
-        head, payload = function(job)
-    except InputError as fault:
-        head = {"error": first_line(fault)}
+        record, payload = function(job)
+    except InputError as error:
+        record = {"input_error": first_line(error)}
     except MemoryError:
-        head = {"error": "the content needs more memory than it may have"}
-    except Exception as fault:
-        head = {"fault": f"{type(fault).__name__} in {function.__name__}"}  # of the message nothing: it may hold data
-    return json.dumps(head).encode() + b"\n" + payload
+        record = {"input_error": "the content needs more memory than the limit"}
+    except Exception as error:
+        record = {"bug": f"{type(error).__name__} in {function.__name__}"}  # without its message, which may hold data
+    return json.dumps(record).encode() + b"\n" + payload

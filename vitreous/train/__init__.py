@@ -1,36 +1,36 @@
-"""The loop, tasks, recipes and runs."""
+"""How a run is made: jobs, the loop, optimisers, checkpoints and processes."""
 
+from vitreous.run.predictor import Prediction, Predictor, load
+from vitreous.run.provenance import Provenance
+from vitreous.run.task import LOSSES, Classification, Regression
 from vitreous.train.config import TrainConfig
-from vitreous.train.predictor import Prediction, Predictor, load
-from vitreous.train.pretrain import PretrainExperiment, pretrain, pretraining
-from vitreous.train.recipes import RECIPES, TEXTS
-from vitreous.train.recipes.own import own
-from vitreous.train.run import Experiment, train
-from vitreous.train.start import Start, read_start
-from vitreous.train.task import LOSSES, Classification, Regression
-from vitreous.train.translate import TextExperiment, train_text
-from vitreous.train.translator import Translator, load_translator
+from vitreous.train.finetune import Start, read_start
+from vitreous.train.job import Job
+from vitreous.train.own_data import own_data_job
+from vitreous.train.pretrain import PretrainJob, pretrain_job
+from vitreous.train.prune import PruneJob, prune_job
+from vitreous.train.recipe import Recipe
+from vitreous.train.supervised import SupervisedJob
+from vitreous.train.trainer import train
 
 __all__ = [
     "LOSSES",
-    "RECIPES",
-    "TEXTS",
     "Classification",
-    "Experiment",
+    "Job",
     "Prediction",
     "Predictor",
-    "PretrainExperiment",
+    "PretrainJob",
+    "Provenance",
+    "PruneJob",
+    "Recipe",
     "Regression",
     "Start",
-    "TextExperiment",
+    "SupervisedJob",
     "TrainConfig",
-    "Translator",
     "load",
-    "load_translator",
-    "own",
-    "pretrain",
-    "pretraining",
+    "own_data_job",
+    "pretrain_job",
+    "prune_job",
     "read_start",
     "train",
-    "train_text",
 ]

@@ -1,99 +1,169 @@
-"""Sentences in batches by length: few shapes, of as many tokens each, and what a step sees follows from its number."""
+"""Batches by step number: a batch depends on the seed and the step alone."""
 
-from collections.abc import Sequence
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, Protocol
 
 import numpy as np
 import torch
-import torch.nn.functional as F
+from accelerate import Accelerator
+from numpy.typing import NDArray
 from torch import Tensor
 
-from vitreous.nn.seq2seq import END, START
-from vitreous.train.stream import Batch
+from vitreous.data.source import Source
 
-Coded = Sequence[tuple[Sequence[int], Sequence[int]]]
-"""Pairs of sentences as tokens, without start and end."""
-_LENGTHS = (8, 12, 16, 24, 32, 48, 64, 96)  # tokens, ends included, that rows are padded to
-
-
-def lengths(most: int) -> tuple[int, ...]:
-    """What rows of up to so many tokens are padded to."""
-    return (*(length for length in _LENGTHS if length < most), most)
+Batch = tuple[Tensor, Tensor]
+Batches = Callable[[int], Batch]
+"""Raw samples `(B, C, *grid)` and targets `(B, K)` of a step, on the device."""
 
 
-def padded(rows: Sequence[Sequence[int]], length: int) -> Tensor:
-    """Rows of tokens as one tensor `(n, length)`."""
-    out = torch.zeros(len(rows), length, dtype=torch.long)  # PAD
-    for i, row in enumerate(rows):
-        out[i, : len(row)] = torch.tensor(row, dtype=torch.long)
-    return out
+class Encodes(Protocol):
+    """A task that encodes labels."""
+
+    def encode(self, y: NDArray[Any] | Tensor) -> Tensor:
+        """Labels to the floats `(n, K)` that a model is trained on."""
 
 
-class Buckets:
-    """Pairs in batches of one length each; every pair once an epoch, but for those that fill a bucket's last batch.
+_SIMULATED_SAMPLES = 16384  # simulated at once, to keep a GPU busy
+_SIMULATED_BYTES = 80 << 20  # of them, at most
+_SEED_OFFSET = 1 << 20  # added to the seed: samples and the loop use different random numbers
+RESIDENT_BYTES = 4 << 30
+"""Largest size of samples that stay on the device; larger data are read again."""
+
+
+def seed_of(seed: int, step: int, rank: int) -> int:
+    """A seed for a step and a process, well mixed (the finaliser of splitmix64)."""
+    z = ((seed * 1_000_003 + rank) << 32) + step
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9 % 2**64
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EB % 2**64
+    return (z ^ (z >> 31)) % 2**63
+
+
+class SimulatedBatches:
+    """New samples at every step, from a source that simulates them; on a GPU for several steps at once.
+
+    On a GPU they are simulated on a side stream while the training uses the samples before them.
 
     Args:
-        pairs: as tokens.
-        tokens: of a batch, padding included, in the target and over all processes.
-        most: tokens of the longest row, its end included.
+        batch: samples of a step, over all processes.
         rank, world: this process and how many there are.
     """
 
     def __init__(
-        self, pairs: Coded, tokens: int, most: int, seed: int, device: torch.device, rank: int = 0, world: int = 1
+        self, source: Source, task: Encodes, batch: int, seed: int, device: torch.device, rank: int = 0, world: int = 1
     ) -> None:
-        self.seed, self.device, self.rank, self.world = seed, device, rank, world
-        sizes = np.array([max(len(source), len(target)) + 1 for source, target in pairs])
-        place = np.searchsorted(lengths(most), sizes)
-        self.samples: list[Batch] = []
-        self.rows: list[int] = []
-        for bucket, length in enumerate(lengths(most)):
-            chosen = [pair for pair, here in zip(pairs, place == bucket, strict=True) if here]
-            if not chosen:
-                continue
-            source = padded([[*s, END] for s, _ in chosen], length)
-            target = padded([[START, *t, END] for _, t in chosen], length + 1)
-            x = torch.stack([source, target[:, :-1]], dim=1)  # (n, 2, length)
-            self.samples.append((x.to(device), target[:, 1:].to(device)))
-            self.rows.append(max(1, tokens // length // world) * world)
-        self.batches = [-(-len(x) // rows) for (x, _), rows in zip(self.samples, self.rows, strict=True)]
-        self._plan: tuple[int, list[tuple[int, Tensor]]] | None = None
-
-    def __len__(self) -> int:
-        """Batches of an epoch."""
-        return sum(self.batches)
+        self.source, self.task, self.share, self.device = source, task, batch // world, device
+        self.seed, self.rank = seed, rank
+        together = min(_SIMULATED_SAMPLES, _SIMULATED_BYTES // (4 * int(np.prod(source.input))))
+        self.ahead = max(1, together // self.share) if device.type == "cuda" else 1
+        self._blocks: dict[int, Batch] = {}
+        self._side = torch.cuda.Stream(device) if self.ahead > 1 else None
 
     def __call__(self, step: int) -> Batch:
-        """Sources and targets up to each token `(B, 2, L)`, and the tokens that follow `(B, L)`."""
-        epoch, place = divmod(step, len(self))
-        if self._plan is None or self._plan[0] != epoch:
-            self._plan = epoch, self._planned(epoch)
-        bucket, rows = self._plan[1][place]
-        x, y = self.samples[bucket]
-        mine = rows[self.rank :: self.world]
-        return x[mine], y[mine]
+        block, place = divmod(step, self.ahead)
+        if place == 0 and block in self._blocks:
+            self._wait_for(block)
+        elif block not in self._blocks:
+            self._blocks = {block: self._draw(block)}
+        if place == self.ahead // 2 and self._side is not None:
+            with torch.cuda.stream(self._side):
+                self._blocks[block + 1] = self._draw(block + 1)
+        rows = slice(place * self.share, (place + 1) * self.share)
+        samples, targets = self._blocks[block]
+        return samples[rows], targets[rows]
 
-    def _planned(self, epoch: int) -> list[tuple[int, Tensor]]:
-        """Bucket and rows of every batch of an epoch."""
-        rng = np.random.default_rng((self.seed, epoch))
-        found = []
-        for bucket, (rows, batches) in enumerate(zip(self.rows, self.batches, strict=True)):
-            order = np.resize(rng.permutation(len(self.samples[bucket][0])), rows * batches)
-            drawn = torch.as_tensor(order, device=self.device).split(rows)
-            found += [(bucket, part) for part in drawn]
-        return [found[i] for i in rng.permutation(len(found))]
+    def _wait_for(self, block: int) -> None:
+        """Wait for the samples that were simulated on the side stream, and drop those before them."""
+        if self._side is None:
+            return
+        self._blocks = {block: self._blocks[block]}
+        here = torch.cuda.current_stream(self.device)
+        here.wait_stream(self._side)
+        for part in self._blocks[block]:
+            part.record_stream(here)
+
+    def _draw(self, block: int) -> Batch:
+        assert self.source.fresh is not None
+        with torch.random.fork_rng([self.device] if self.device.type == "cuda" else []):
+            torch.manual_seed(seed_of(self.seed + _SEED_OFFSET, block, self.rank))
+            samples, values = self.source.fresh(self.share * self.ahead, self.device)
+        return samples, self.task.encode(values)
 
 
-def in_order(pairs: Coded, tokens: int, most: int) -> list[Batch]:
-    """The same batches once, each pair once, on the CPU."""
-    buckets = Buckets(pairs, tokens, most, 0, torch.device("cpu"))
-    return [
-        batch
-        for (x, y), rows in zip(buckets.samples, buckets.rows, strict=True)
-        for batch in zip(x.split(rows), y.split(rows), strict=True)
-    ]
+class StoredBatches:
+    """Shuffled rows of a source, each once an epoch, in batches of one size that run on across epochs.
+
+    Every process of a distributed run takes its own part of each batch. Sources that fit stay on the device; larger
+    ones are read one step ahead by a thread.
+
+    Args:
+        batch: samples of a step, over all processes.
+        rank, world: this process and how many there are.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        rows: NDArray[np.intp],
+        task: Encodes,
+        batch: int,
+        seed: int,
+        device: torch.device,
+        rank: int = 0,
+        world: int = 1,
+    ) -> None:
+        assert source.y is not None
+        self.source, self.rows, self.batch, self.seed, self.device = source, np.sort(rows), batch, seed, device
+        self.rank, self.world = rank, world
+        self.targets = task.encode(source.y[self.rows]).to(device)
+        size = len(rows) * int(np.prod(source.input)) * source.x.dtype.itemsize
+        self.samples = torch.as_tensor(source.x[self.rows]).to(device) if size <= RESIDENT_BYTES else None
+        self._order: tuple[int, NDArray[np.intp]] | None = None
+        self._reader = ThreadPoolExecutor(1) if self.samples is None else None
+        self._ahead: tuple[int, Future[Tensor]] | None = None
+
+    def __call__(self, step: int) -> Batch:
+        places = self._places(step)
+        index = torch.as_tensor(places, device=self.device)
+        if self.samples is not None:
+            return self.samples[index], self.targets[index]
+        assert self._reader is not None
+        if self._ahead is None or self._ahead[0] != step:
+            self._ahead = step, self._reader.submit(self._read, places)
+        samples = self._ahead[1].result()
+        self._ahead = step + 1, self._reader.submit(self._read, self._places(step + 1))
+        return samples.to(self.device, non_blocking=True), self.targets[index]
+
+    def _places(self, step: int) -> NDArray[np.intp]:
+        """Places in `rows` of the samples that this process takes at a step."""
+        share = self.batch // self.world
+        start = step * self.batch + self.rank * share
+        numbers = np.arange(start, start + share)
+        epochs = numbers // len(self.rows)
+        places = np.empty(share, dtype=np.intp)
+        for epoch in np.unique(epochs):
+            here = epochs == epoch
+            places[here] = self._permutation(int(epoch))[numbers[here] % len(self.rows)]
+        return places
+
+    def _permutation(self, epoch: int) -> NDArray[np.intp]:
+        if self._order is None or self._order[0] != epoch:
+            self._order = epoch, np.random.default_rng((self.seed, epoch)).permutation(len(self.rows))
+        return self._order[1]
+
+    def _read(self, places: NDArray[np.intp]) -> Tensor:
+        rows = self.rows[places]
+        order = np.argsort(rows)  # in the order of the file
+        samples = np.empty((len(rows), *self.source.input), dtype=self.source.x.dtype)
+        samples[order] = self.source.x[rows[order]]
+        return torch.from_numpy(samples)
 
 
-def trimmed(tokens: Tensor) -> list[list[int]]:
-    """Rows `(B, T)` as numbers, up to their end."""
-    ended = F.pad(tokens == END, (0, 1), value=True).int().argmax(1).tolist()
-    return [row[:end] for row, end in zip(tokens.tolist(), ended, strict=True)]
+def create_batches(
+    source: Source, rows: NDArray[np.intp], task: Encodes, batch: int, seed: int, accelerator: Accelerator
+) -> Batches:
+    """The batches of a training: rows of a source, or new samples if it simulates them."""
+    place = accelerator.device, accelerator.process_index, accelerator.num_processes
+    if source.fresh is None:
+        return StoredBatches(source, rows, task, batch, seed, *place)
+    return SimulatedBatches(source, task, batch, seed, *place)

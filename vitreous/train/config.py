@@ -1,45 +1,44 @@
 """`TrainConfig`: how long, how fast and how carefully to train."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from vitreous.errors import InputError, check_choice
-from vitreous.settings import Settings
+from vitreous.core.errors import InputError, check_choice
+from vitreous.core.settings import Settings
 from vitreous.train.device import PRECISIONS
-from vitreous.train.optim import OPTIMISERS
+from vitreous.train.optimiser import OPTIMISERS
 
 SWITCHES = ("auto", "on", "off", "graph")
 
 
 @dataclass(frozen=True)
 class TrainConfig(Settings):
-    """Settings of the loop; those of a recipe are made for its data."""
+    """Settings of the training loop."""
 
     steps: int = 1000
     """Optimiser steps."""
     minutes: float = 0.0
-    """Time that the training may take, over all its parts; 0 for any. The learning rate then falls with the time where
-    that runs out before the steps, so that a job with a limit ends with a finished model."""
+    """Time limit over all parts of a resumed training; 0 for none. The learning rate falls with the time if that runs
+    out before the steps, so that a training with a limit ends with a finished model."""
     batch: int = 128
     """Samples of a step, over all processes."""
     lr: float = 1e-3
     """Highest learning rate; it warms up linearly and falls as a cosine."""
     warmup: float = 0.1
-    """Share of the steps that the learning rate rises."""
+    """Share of the steps in which the learning rate rises."""
     optimiser: str = "adamw"
     """adamw | muon: Muon for the matrices inside the model, AdamW for the rest."""
     weight_decay: float = 0.05
     """Decay of matrices and kernels; norms, biases and positions have none."""
     layer_decay: float = 1.0
-    """Factor of the learning rate from each layer to the one below it, for weights that a run brings along; the head
-    has the highest."""
+    """Factor of the learning rate from each layer to the one below it, for fine-tuning; the head has the highest."""
     freeze: bool = False
-    """Train the head alone, on the features of the run that the training begins from."""
+    """Train only the head, on the features of the run that the training begins with."""
     clip: float = 1.0
-    """Longest gradient; 0 for any."""
+    """Largest norm of the gradient; 0 for no limit."""
     accumulate: int = 1
     """Parts into which each batch is cut to save memory; the gradient is the same."""
     ema: float = 0.0
-    """Decay of a running average of the weights, which is then what is evaluated and kept; 0 for none."""
+    """Decay of a running average of the weights, which is then evaluated and saved; 0 for none."""
     evaluate_every: int = 100
     """Steps between evaluations on the validation part."""
     patience: int = 0
@@ -48,13 +47,13 @@ class TrainConfig(Settings):
     """best: the weights of the best evaluation | last: those at the end."""
     precision: str = "auto"
     """auto | float32 | bfloat16 | float8: auto is bfloat16 on a GPU that has it, float32 elsewhere. float8 is bfloat16
-    with products of eight bits in the blocks of a ViT."""
+    with FP8 matrix multiplication in the blocks of a ViT."""
     stream: str = "float32"
-    """float32 | bfloat16: what tokens are kept in between the blocks of a ViT that trains in bfloat16. The latter is
-    faster, and fine where three digits are."""
+    """float32 | bfloat16: type of the tokens between the blocks of a ViT that trains in bfloat16. bfloat16 is faster
+    and keeps three digits."""
     compile: str = "auto"
-    """auto | on | off: torch.compile; auto is on for a GPU | graph: record the steps on a GPU and replay them as they
-    are, without compiling: ready at once, for short trainings and batches of several shapes."""
+    """auto | on | off: torch.compile; auto is on for a GPU | graph: record the steps on a GPU and replay them without
+    compiling, for short trainings and batches of several shapes."""
     shard: bool = False
     """Share weights, gradients and optimiser states among the processes of a torchrun (FSDP): for large models."""
     checkpointing: bool = False
@@ -74,3 +73,7 @@ class TrainConfig(Settings):
         self._probability("warmup", "ema")
         if not 0 < self.layer_decay <= 1:
             raise InputError(f"layer_decay: found {self.layer_decay:g}, expected a factor above 0 and up to 1")
+
+    def with_steps(self, steps: int) -> "TrainConfig":
+        """The same settings for another number of steps, evaluated at least ten times."""
+        return replace(self, steps=steps, evaluate_every=max(1, min(self.evaluate_every, steps // 10)))

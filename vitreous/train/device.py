@@ -1,19 +1,19 @@
-"""Where a model runs and in which precision, from the words of the command line."""
+"""The device and the precision that a model runs in, from the words of the command line."""
 
 import os
 from pathlib import Path
 
 import torch
 
-from vitreous.errors import InputError, check_choice
-from vitreous.nn.float8 import check_float8
+from vitreous.core.errors import InputError, check_choice
+from vitreous.nn.kernels.float8 import check_float8
 
 DEVICES = ("auto", "cpu", "cuda")
 PRECISIONS = ("auto", "float32", "bfloat16", "float8")
 
 
-def keep_compiled() -> None:
-    """Let what torch compiles for a GPU lie where the next run finds it, rather than in a folder for passing things."""
+def cache_compiled_code() -> None:
+    """Let torch store compiled GPU code in the user's cache, where the next run finds it, not in a temporary folder."""
     caches = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
     os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(Path(caches).expanduser() / "vitreous" / "compiled"))
 

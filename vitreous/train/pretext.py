@@ -1,4 +1,4 @@
-"""The task of learning without labels: what the samples' own numbers say, and its place in `task.json`."""
+"""The task of a pre-training: its loss, its scores and its entry in `task.json`."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -8,8 +8,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from vitreous.kind import PRETRAINING
 from vitreous.nn.pretraining import PretrainConfig
+from vitreous.run.folder import PRETRAINING
 
 
 def _explained(out: Tensor) -> Tensor:
@@ -25,14 +25,14 @@ _SCORES: dict[str, tuple[str, Callable[[Tensor], Tensor]]] = {  # beside the los
 
 @dataclass(frozen=True)
 class Pretext:
-    """A task that needs no labels; the model answers with numbers about each sample, its loss first."""
+    """A task without labels; the outputs of the model are numbers about each sample, its loss first."""
 
     kind: ClassVar[str] = PRETRAINING
     better: ClassVar[tuple[str, str]] = ("loss", "min")
     config: PretrainConfig
 
     def encode(self, y: NDArray[Any] | Tensor) -> Tensor:
-        """No labels, `(n, 0)`, whatever there are."""
+        """Labels of zero numbers, `(n, 0)`."""
         return torch.zeros(len(y), 0, device=y.device if isinstance(y, Tensor) else None)
 
     def loss(self, out: Tensor, y: Tensor) -> Tensor:
@@ -40,7 +40,7 @@ class Pretext:
         return out[:, 0].mean()
 
     def metrics(self, out: Tensor) -> dict[str, float]:
-        """The loss and what it says."""
+        """The loss and the score of the method."""
         name, score = _SCORES[self.config.method]
         return {"loss": float(out[:, 0].mean()), name: float(score(out))}
 

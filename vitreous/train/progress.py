@@ -1,15 +1,18 @@
-"""A bar on the terminal: what is done of a training and the time left, its loss and its rate."""
+"""Watchers of a training: a progress bar, the log `metrics.jsonl`, and TensorBoard."""
 
-from typing import Self
+import json
+import time
+from pathlib import Path
+from typing import Any, Self
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from vitreous.data.extras import load_extra
+from vitreous.core.extras import load_extra
 
 
 class Bar:
-    """Watches a loop and draws it; quiet where there is no terminal, but for a line an evaluation."""
+    """A progress bar with loss, score and rate; without a terminal, one line per evaluation."""
 
     def __init__(self, name: str, steps: int, batch: int, done: int = 0) -> None:
         self.console = Console(stderr=True)
@@ -18,14 +21,14 @@ class Bar:
             TextColumn("{task.description}"),
             BarColumn(),
             MofNCompleteColumn(),
-            TextColumn("{task.fields[told]}"),
+            TextColumn("{task.fields[status]}"),
             TimeElapsedColumn(),
             TimeRemainingColumn(),
             console=self.console,
             transient=True,
             disable=not self.console.is_terminal,
         )
-        self.task = self.progress.add_task(name, total=steps, completed=done, told="")
+        self.task = self.progress.add_task(name, total=steps, completed=done, status="")
 
     def step(self, step: int, numbers: dict[str, float]) -> None:
         """Move the bar."""
@@ -33,7 +36,7 @@ class Bar:
             self.loss = f"loss {numbers['loss']:.4g}"
         speed = self.progress.tasks[0].speed
         rate = f"{speed * self.batch:,.0f}/s" if speed else ""
-        self.progress.update(self.task, completed=step, told=f"{self.loss}  {self.score}  {rate}")
+        self.progress.update(self.task, completed=step, status=f"{self.loss}  {self.score}  {rate}")
 
     def evaluation(self, step: int, numbers: dict[str, float]) -> None:
         """Show the scores."""
@@ -67,3 +70,36 @@ class TensorBoard:
         """Scalars of the validation."""
         for name, value in numbers.items():
             self.writer.add_scalar(f"validation/{name}", value, step)
+
+
+class Log:
+    """Writes `metrics.jsonl`: a line for every loss that was read and every evaluation."""
+
+    def __init__(self, path: Path, done: int = 0) -> None:
+        self.path, self.start = path, time.monotonic()
+        lines = [line for line in _lines(path) if line["step"] <= done] if done else []
+        path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+    def step(self, step: int, numbers: dict[str, float]) -> None:
+        """Write a line if the loss was read."""
+        if numbers:
+            self._write({"step": step, **numbers})
+
+    def evaluation(self, step: int, numbers: dict[str, float]) -> None:
+        """Write a line with all scores."""
+        self._write({"step": step, "validation": numbers})
+
+    def _write(self, line: dict[str, Any]) -> None:
+        with self.path.open("a") as file:
+            file.write(json.dumps(line | {"seconds": round(time.monotonic() - self.start, 3)}) + "\n")
+
+
+def _lines(path: Path) -> list[dict[str, Any]]:
+    """The complete lines of a log; one that was cut short by a kill is dropped."""
+    lines = []
+    for text in path.read_text().splitlines() if path.is_file() else []:
+        try:
+            lines.append(json.loads(text))
+        except ValueError:
+            break
+    return lines

@@ -1,7 +1,7 @@
-"""What is done with a batch: forward, loss, gradient, update, moving average; on a GPU recorded once and replayed.
+"""One training step: forward, loss, gradient, update, moving average; on a GPU recorded once and replayed.
 
-A small model's step is hundreds of kernels that take a few microseconds each, which is less than it takes to launch
-them one by one. A CUDA graph launches them all at once.
+A step of a small model is hundreds of kernels of a few microseconds each, less than the time to launch them one by one.
+A CUDA graph launches them all at once.
 """
 
 import warnings
@@ -14,15 +14,14 @@ import torch
 from accelerate import Accelerator
 from torch import Tensor, nn
 
-from vitreous.train.config import TrainConfig
 from vitreous.train.device import pick_precision
-from vitreous.train.optim import FACTOR
-from vitreous.train.stream import Batch
+from vitreous.train.job import Job
+from vitreous.train.optimiser import FACTOR
 
-_FIRST = 3  # steps before a graph is recorded: compilers and optimisers prepare themselves in them
+_WARM_UP = 3  # steps before a graph is recorded: compilers and optimisers prepare themselves in them
 
 
-class Average(NamedTuple):
+class MovingAverage(NamedTuple):
     """A running average of a model's weights."""
 
     average: list[Tensor]
@@ -35,10 +34,11 @@ class Average(NamedTuple):
         torch._foreach_add_(self.average, ahead)
 
 
-class Mixed:
-    """A model whose products are in the precision of a training, and whose answers are in float32.
+class MixedPrecision:
+    """A model that computes in the precision of the training and returns float32.
 
-    By a context about the call: accelerate's own, an object for each model, would have each compiled anew.
+    A context manager around the call does it: accelerate's own wrapper is a new object for each model, so that each
+    would be compiled again.
     """
 
     def __init__(self, model: nn.Module, precision: str, device: torch.device) -> None:
@@ -55,10 +55,9 @@ class Step:
     """One step of training, called with raw samples and targets on the device; returns the loss.
 
     Args:
-        model: whose gradients are taken.
-        run: the same, perhaps compiled.
-        loss: of its outputs and the targets.
-        prepare: raw batch to model input, augmentation included.
+        model: the model whose gradients are taken.
+        forward: the same model, perhaps compiled.
+        job: its loss, its preparation of batches and its settings.
         optimisers: of the model's parameters.
         average: of its weights, or None.
     """
@@ -66,72 +65,71 @@ class Step:
     def __init__(
         self,
         model: nn.Module,
-        run: nn.Module,
-        loss: Callable[[Tensor, Tensor], Tensor],
-        prepare: Callable[[Tensor, Tensor], Batch],
+        forward: nn.Module,
+        job: Job,
         optimisers: list[Any],
-        average: Average | None,
-        config: TrainConfig,
+        average: MovingAverage | None,
         accelerator: Accelerator,
     ) -> None:
-        self.model, self.loss, self.prepare = model, loss, prepare
-        self.run = Mixed(run, config.precision, accelerator.device)
-        self.optimisers, self.average, self.config, self.accelerator = optimisers, average, config, accelerator
-        self._share = torch.zeros((), device=accelerator.device)
+        self.model, self.job, self.settings = model, job, job.settings
+        self.forward = MixedPrecision(forward, self.settings.precision, accelerator.device)
+        self.optimisers, self.average, self.accelerator = optimisers, average, accelerator
+        self._average_share = torch.zeros((), device=accelerator.device)
         alone = accelerator.device.type == "cuda" and accelerator.num_processes == 1
-        self._graphs = alone and config.compile != "off" and not config.checkpointing
-        self._done: Counter[torch.Size] = Counter()
-        self._recorded: dict[torch.Size, _Graph] = {}
+        self._uses_graphs = alone and self.settings.compile != "off" and not self.settings.checkpointing
+        self._steps_by_shape: Counter[torch.Size] = Counter()
+        self._graphs: dict[torch.Size, _Graph] = {}
 
-    def __call__(self, x: Tensor, y: Tensor, lr: float, share: float) -> Tensor:
-        """Take a step with a learning rate; the average moves by a share."""
-        self._share.fill_(share)
+    def __call__(self, x: Tensor, y: Tensor, lr: float, average_share: float) -> Tensor:
+        """Take a step with a learning rate; the average moves by a share of the way to the new weights."""
+        self._average_share.fill_(average_share)
         for optimiser in self.optimisers:
             for group in optimiser.param_groups:
-                own = lr * group.get(FACTOR, 1.0)
+                group_lr = lr * group.get(FACTOR, 1.0)
                 if isinstance(group["lr"], Tensor):
-                    group["lr"].fill_(own)
+                    group["lr"].fill_(group_lr)
                 else:
-                    group["lr"] = own
-        if self._graphs and self._done[x.shape] == _FIRST:
+                    group["lr"] = group_lr
+        if self._uses_graphs and self._steps_by_shape[x.shape] == _WARM_UP:
             self._record(x, y)
-        self._done[x.shape] += 1
-        if x.shape in self._recorded:
-            return self._recorded[x.shape](x, y)
-        return self._take(x, y)
+        self._steps_by_shape[x.shape] += 1
+        if x.shape in self._graphs:
+            return self._graphs[x.shape](x, y)
+        return self.compute(x, y)
 
-    def _take(self, x: Tensor, y: Tensor) -> Tensor:
-        config, machine = self.config, self.accelerator
-        x, y = self.prepare(x, y)
-        parts = list(zip(x.chunk(config.accumulate), y.chunk(config.accumulate), strict=True))
-        total = torch.zeros((), device=machine.device)
+    def compute(self, x: Tensor, y: Tensor) -> Tensor:
+        """The step itself, kernel by kernel; returns the loss."""
+        settings, accelerator = self.settings, self.accelerator
+        x, y = self.job.prepare(x, y)
+        parts = list(zip(x.chunk(settings.accumulate), y.chunk(settings.accumulate), strict=True))
+        total = torch.zeros((), device=accelerator.device)
         for i, (part, target) in enumerate(parts):
-            waiting = i + 1 < len(parts) and machine.num_processes > 1
-            with machine.no_sync(self.model) if waiting else nullcontext():
-                loss = self.loss(self.run(part), target) * (len(part) / len(x))
-                machine.backward(loss)
+            waiting = i + 1 < len(parts) and accelerator.num_processes > 1
+            with accelerator.no_sync(self.model) if waiting else nullcontext():
+                loss = self.job.loss(self.forward(part), target) * (len(part) / len(x))
+                accelerator.backward(loss)
             total += loss.detach()
-        if config.clip:
-            machine.clip_grad_norm_(self.model.parameters(), config.clip)
+        if settings.clip:
+            accelerator.clip_grad_norm_(self.model.parameters(), settings.clip)
         for optimiser in self.optimisers:
             optimiser.step()
             optimiser.zero_grad()
         if self.average is not None:
-            self.average.follow(self._share)
+            self.average.follow(self._average_share)
         return total
 
     def _record(self, x: Tensor, y: Tensor) -> None:
-        """The step with batches of this shape as a CUDA graph, where it can be one."""
+        """Record the step with batches of this shape as a CUDA graph, if possible."""
         for optimiser in self.optimisers:
             for group in optimiser.param_groups:
-                if not isinstance(group["lr"], Tensor):  # one and the same for the graphs of all shapes
+                if not isinstance(group["lr"], Tensor):  # the same tensor for the graphs of all shapes
                     group["lr"] = torch.tensor(group["lr"], device=x.device)
                 if "capturable" in group:
                     group["capturable"] = True
         try:
-            self._recorded[x.shape] = _Graph(self._take, x, y)
-        except (RuntimeError, NotImplementedError) as fault:  # something in it asks the device for a value
-            self._graphs = False
+            self._graphs[x.shape] = _Graph(self.compute, x, y)
+        except (RuntimeError, NotImplementedError) as fault:  # some operation reads a value back from the device
+            self._uses_graphs = False
             reason = str(fault).partition("\n")[0]
             warnings.warn(f"steps are launched kernel by kernel, which may be slower ({reason})", stacklevel=2)
 
@@ -139,12 +137,12 @@ class Step:
 class _Graph:
     """A function of a batch, recorded once and replayed with others of its shape."""
 
-    def __init__(self, take: Callable[[Tensor, Tensor], Tensor], x: Tensor, y: Tensor) -> None:
+    def __init__(self, compute: Callable[[Tensor, Tensor], Tensor], x: Tensor, y: Tensor) -> None:
         self.x, self.y = x.clone(), y.clone()
         self.graph = torch.cuda.CUDAGraph()
         torch.cuda.synchronize()
         with torch.cuda.graph(self.graph):
-            self.loss = take(self.x, self.y)
+            self.loss = compute(self.x, self.y)
 
     def __call__(self, x: Tensor, y: Tensor) -> Tensor:
         self.x.copy_(x)

@@ -1,7 +1,7 @@
-"""The study of S1.4: what width, patch and depth do to a recipe's accuracy, as an Optuna study in a folder.
+"""The study of S1.4: the effect of width, patch and depth on a recipe's score, as an Optuna study in a folder.
 
-Every combination is tried once. The study lives in one journal file, so it goes on where it stopped, and several
-processes started on the same folder share the work.
+Every combination is trained once. The study is stored in one journal file, so it continues after a stop, and several
+processes on the same folder share the work.
 """
 
 import itertools
@@ -11,36 +11,39 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from vitreous.data.extras import load_extra
-from vitreous.errors import InputError
+from vitreous.core.errors import InputError
+from vitreous.core.extras import load_extra
 from vitreous.nn import ViTConfig
-from vitreous.train.run import RESULT, Experiment, train
+from vitreous.run.folder import RESULT
+from vitreous.run.provenance import Provenance
+from vitreous.train.supervised import SupervisedJob
+from vitreous.train.trainer import train
 
 FACTORS = ("dim", "patch", "depth")
 STUDY = "study.log"
 
 
 def sweep(
-    made: Experiment, folder: Path, space: dict[str, Sequence[int]], device: str = "auto"
+    job: SupervisedJob, folder: Path, space: dict[str, Sequence[int]], device: str = "auto"
 ) -> list[dict[str, Any]]:
-    """Train every combination of the factors that is not finished yet; returns a record of each that is."""
+    """Train every combination of the factors that is not finished yet; returns a record of each finished one."""
     optuna = load_extra("optuna", "sweep")
-    base = made.model
+    base = job.config
     if not isinstance(base, ViTConfig):
         raise InputError("sweep: the factors are those of a Vision Transformer; use --model vit")
     for values in space.values():
         if not values:
             raise InputError("sweep: found a factor without values, expected one or more of each")
-    for dim in space["dim"]:  # a mistake must show before the first training
+    for dim in space["dim"]:  # report a mistake before the first training
         replace(base, dim=dim)
     folder.mkdir(parents=True, exist_ok=True)
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     journal = optuna.storages.JournalStorage(optuna.storages.journal.JournalFileBackend(str(folder / STUDY)))
-    name, sense = ("accuracy", "maximize") if made.source.classes else ("rmse", "minimize")
+    name, sense = ("accuracy", "maximize") if job.source.classes else ("rmse", "minimize")
     study = optuna.create_study(
         study_name="sweep",
         storage=journal,
-        sampler=optuna.samplers.GridSampler(space, seed=made.train.seed),
+        sampler=optuna.samplers.GridSampler(space, seed=job.settings.seed),
         direction=sense,
         load_if_exists=True,
     )
@@ -48,9 +51,9 @@ def sweep(
     def objective(trial: Any) -> float:
         chosen = {factor: trial.suggest_categorical(factor, list(space[factor])) for factor in FACTORS}
         place = folder / _name(chosen)
-        model = replace(base, dim=chosen["dim"], patch=(chosen["patch"],), stride=(), depth=chosen["depth"])
+        config = base.replace(dim=chosen["dim"], patch=(chosen["patch"],), stride=(), depth=chosen["depth"])
         resume = (place / "last").is_dir()
-        result = train(replace(made, model=model, command=()), place, resume=resume, device=device)
+        result = train(replace(job, config=config, provenance=Provenance()), place, resume=resume, device=device)
         return float(result["validation"][name])
 
     study.optimize(objective)
@@ -58,16 +61,16 @@ def sweep(
         if not (folder / _name(chosen) / RESULT).is_file():  # begun once, and stopped
             study.enqueue_trial(chosen)
             study.optimize(objective, n_trials=1)
-    return finished(folder, made)
+    return list_results(folder, job)
 
 
 def _name(chosen: dict[str, int]) -> str:
     return "-".join(f"{factor}{value}" for factor, value in chosen.items())
 
 
-def finished(folder: Path, made: Experiment) -> list[dict[str, Any]]:
+def list_results(folder: Path, job: SupervisedJob) -> list[dict[str, Any]]:
     """The factors, size, time and test score of every finished training of a sweep."""
-    name = "accuracy" if made.source.classes else "rmse"
+    name = "accuracy" if job.source.classes else "rmse"
     records = []
     for path in sorted(folder.glob(f"*/{RESULT}")):
         result = json.loads(path.read_text())

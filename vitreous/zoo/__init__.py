@@ -1,19 +1,19 @@
-"""Named models, and weights trained elsewhere."""
+"""Named models, their cost, and weights from other libraries."""
 
-from vitreous.zoo.cost import Cost, cost, parts
+from vitreous.zoo.cost import Cost, model_cost, model_parts
 from vitreous.zoo.variants import VARIANTS, create_model, list_models, model_config
 from vitreous.zoo.weights import load_model, load_weights, save_model, save_weights
 
 __all__ = [
     "VARIANTS",
     "Cost",
-    "cost",
     "create_model",
     "list_models",
     "load_model",
     "load_weights",
     "model_config",
-    "parts",
+    "model_cost",
+    "model_parts",
     "save_model",
     "save_weights",
 ]

@@ -1,4 +1,4 @@
-"""What a model costs: parameters, tokens and floating-point operations of one sample, counted without running it."""
+"""Cost of a model: parameters, tokens and floating-point operations per sample, counted without running it."""
 
 from dataclasses import dataclass, replace
 
@@ -13,39 +13,39 @@ from vitreous.nn.models import Config, build
 
 @dataclass(frozen=True)
 class Cost:
-    """Of one forward of one sample; a multiply-add counts as two operations."""
+    """Cost of one forward pass of one sample; a multiply-add counts as two operations."""
 
     parameters: int
     tokens: int
     flops: int
 
 
-def cost(config: ViTConfig) -> Cost:
-    """Count without allocating any weight.
+def model_cost(config: ViTConfig) -> Cost:
+    """Count parameters, tokens and operations without allocating weights.
 
-    >>> cost(ViTConfig(input=(3, 224, 224), patch=(16,), out=1000, dim=768, depth=12, heads=12)).parameters
+    >>> model_cost(ViTConfig(input=(3, 224, 224), patch=(16,), out=1000, dim=768, depth=12, heads=12)).parameters
     86567656
     """
     with torch.device("meta"):
         model = ViT(config)
-    parameters = sum(p.numel() for p in model.parameters())
-    return Cost(parameters, config.prefix + model.tokenizer.most, flops(config))
+    parameters = sum(parameter.numel() for parameter in model.parameters())
+    return Cost(parameters, config.prefix + model.tokenizer.most, count_flops(config))
 
 
-def flops(config: Config, train: bool = False) -> int:
-    """Operations of a forward of one sample, or of a forward and its gradients.
+def count_flops(config: Config, train: bool = False) -> int:
+    """Operations of a forward pass of one sample, or with `train` of forward and backward.
 
-    They are counted on the meta device. A model that looks at its input's values, for peaks or lines, must run for it.
-    What learned thresholds leave out depends on the sample and is counted.
+    They are counted on the meta device; models that search for peaks or lines in their input run on the CPU instead.
+    Operations that learned thresholds would skip are counted.
     """
     if isinstance(config, ViTConfig):
         config = replace(config, thresholds=False)
-    place = "cpu" if isinstance(config, ViTConfig) and config.tokens in ("peaks", "lines") else "meta"
-    with torch.device(place):
+    device = "cpu" if isinstance(config, ViTConfig) and config.tokens in ("peaks", "lines") else "meta"
+    with torch.device(device):
         model = build(config).train(train)
-        inputs = example(config, 1)
+        inputs = example_inputs(config, 1)
     counter = FlopCounterMode(display=False)
-    # not every fused kernel is known to the counter; the open product is
+    # the counter does not know every fused kernel
     with counter, sdpa_kernel(SDPBackend.MATH), torch.set_grad_enabled(train):
         out = model(*inputs)
         if train:
@@ -53,20 +53,20 @@ def flops(config: Config, train: bool = False) -> int:
     return int(counter.get_total_flops())
 
 
-def example(config: Config, batch: int, device: str | None = None) -> tuple[Tensor | None, ...]:
-    """Random arguments for a model's forward: the samples, and for sets their coordinates."""
+def example_inputs(config: Config, batch: int, device: str | None = None) -> tuple[Tensor | None, ...]:
+    """Random arguments of a model's forward: samples, and for sets also coordinates."""
     x = torch.rand(batch, *config.input, device=device)
     if not isinstance(config, ViTConfig) or config.tokens != "set":
         return (x,)
     return x, None, torch.rand(batch, config.input[1], config.axes, device=device)
 
 
-def parts(config: ViTConfig) -> list[tuple[str, str, int]]:
-    """The model's parts in the order the data passes them: name, output shape for a batch B, parameters."""
+def model_parts(config: ViTConfig) -> list[tuple[str, str, int]]:
+    """Parts of the model in the order of the data flow: name, output shape for a batch B, parameters."""
     with torch.device("meta"):
         model = ViT(config)
     tokens = config.prefix + model.tokenizer.most
-    count = {name: sum(p.numel() for p in child.parameters()) for name, child in model.named_children()}
+    count = {name: sum(parameter.numel() for parameter in child.parameters()) for name, child in model.named_children()}
     count["prefix"] = 0 if model.prefix is None else model.prefix.numel()
     grid = f"(B, {tokens}, {config.dim})"
     rows = [("tokenizer", f"(B, {model.tokenizer.most}, {config.dim})", count["tokenizer"])]

@@ -1,4 +1,4 @@
-"""Names and shapes of checkpoints made elsewhere: timm, transformers' ViT and Google's `.npz`, to ours and back."""
+"""Checkpoint layouts of timm, transformers and Google's `.npz`, converted to our names; timm also in reverse."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from vitreous.errors import InputError
+from vitreous.core.errors import InputError
 from vitreous.nn import ViT, ViTConfig
 
 State = dict[str, Tensor]
@@ -17,13 +17,13 @@ POSITION = "position.table"
 
 @dataclass
 class Checkpoint:
-    """Weights under our names, the patch projection still as a kernel `(D, channels, *patch)`."""
+    """Weights under our names, with the patch projection as a kernel `(D, channels, *patch)`."""
 
     state: State
     grid: tuple[int, ...] | None = None
-    """Token grid of the positions; None: as many along each axis."""
+    """Token grid of the positions; None if it must be inferred."""
     eps: float | None = None
-    """What the layer norms were trained with, where the layout tells."""
+    """Epsilon of the layer norms in training, if known."""
     notes: list[str] = field(default_factory=list)
 
 
@@ -48,8 +48,8 @@ _TIMM_MODEL = {
 }
 
 
-# settings that timm's models have too, under whatever name
-_TIMM_FREE = {
+# settings that timm can express
+_TIMM_SETTINGS = {
     *("out", "dim", "depth", "heads", "registers", "qk_norm", "layer_scale", "eps", "origin", "spacing"),
     *("dropout", "attention_dropout", "drop_path"),
 }
@@ -64,13 +64,13 @@ def _from_timm(source: State) -> Checkpoint:
 
 
 def to_timm(model: ViT) -> State:
-    """The weights under timm's names, for an image model that timm can express."""
+    """Weights under timm's names, for an image model that timm can express."""
     c = model.config
     if len(c.grid) != 2 or c.tokens != "patch":
         raise InputError(f"timm's layout is for images, not for {c.tokens} input {c.input}")
     plain = ViTConfig(input=c.input, patch=c.patch).to_dict()
     for name, value in c.to_dict().items():
-        if value != plain[name] and name not in _TIMM_FREE and not (name == "mlp" and len(value) == 1):
+        if value != plain[name] and name not in _TIMM_SETTINGS and not (name == "mlp" and len(value) == 1):
             raise InputError(f"timm's layout cannot express {name} = {value!r}")
     state = {name: value.detach() for name, value in model.state_dict().items()}
     prefix = state.pop("prefix")
@@ -82,7 +82,7 @@ def to_timm(model: ViT) -> State:
     return {name: value.clone().contiguous() for name, value in renamed.items()}
 
 
-# transformers' name within a layer: ours. Both the names since version 5 and those that older files carry.
+# transformers' name within a layer: ours. Names of version 5 and of older versions.
 _HF_BLOCK = {
     "layernorm_before": "attention_norm",
     "layernorm_after": "mlp_norm",
@@ -112,8 +112,8 @@ def _from_transformers(source: State) -> Checkpoint:
     source = {re.sub(r"^encoder\.layer\.", "layers.", key.removeprefix("vit.")): v for key, v in source.items()}
     pooler = [source.pop(key) for key in list(source) if key.startswith("pooler.")]
     state = _join_qkv(_rename(source, "layers", _HF_BLOCK, _HF_MODEL))
-    notes = ["pooler left out: the model has none"] if pooler else []
-    return Checkpoint(state, eps=1e-12, notes=notes)  # the default of transformers and of every ViT on its hub
+    notes = ["pooler omitted: the model has none"] if pooler else []
+    return Checkpoint(state, eps=1e-12, notes=notes)  # the default of transformers
 
 
 # Google's name within an encoder block: ours
@@ -148,7 +148,7 @@ def _from_google(source: State) -> Checkpoint:
         state[re.sub(r"\.(kernel|scale)$", ".weight", name)] = value
     representation = [state.pop(key) for key in list(state) if key.startswith("pre_logits.")]
     state = _join_qkv(_rename(state, "blocks", _GOOGLE_BLOCK, _GOOGLE_MODEL))
-    return Checkpoint(state, notes=["pre_logits left out: the model has none"] if representation else [])
+    return Checkpoint(state, notes=["pre_logits omitted: the model has none"] if representation else [])
 
 
 def _google_kernel(name: str, value: Tensor) -> Tensor:
@@ -160,7 +160,7 @@ def _google_kernel(name: str, value: Tensor) -> Tensor:
     return value.flatten(1).mT
 
 
-_LAYOUTS: dict[str, tuple[str, Callable[[State], Checkpoint]]] = {  # a key that gives the layout away: its reader
+_LAYOUTS: dict[str, tuple[str, Callable[[State], Checkpoint]]] = {  # layout: a key that identifies it, its reader
     "timm": ("patch_embed.proj.weight", _from_timm),
     "transformers": ("embeddings.patch_embeddings.projection.weight", _from_transformers),
     "google": ("embedding/kernel", _from_google),
@@ -168,28 +168,28 @@ _LAYOUTS: dict[str, tuple[str, Callable[[State], Checkpoint]]] = {  # a key that
 
 
 def read_layout(source: Mapping[str, Tensor]) -> Checkpoint:
-    """Recognise a checkpoint's layout by its keys and bring it to our names."""
+    """Recognise the layout of a checkpoint by its keys and convert it to our names."""
     state = {re.sub(r"^(module\.|_orig_mod\.)+", "", key): value for key, value in source.items()}
-    for mark, reader in _LAYOUTS.values():
-        if any(key.endswith(mark) for key in state):
+    for identifying_key, reader in _LAYOUTS.values():
+        if any(key.endswith(identifying_key) for key in state):
             return reader(state)
-    found = ", ".join(list(state)[:3]) or "no weights"
-    raise InputError(f"checkpoint: the layout is none of {', '.join(_LAYOUTS)} (found keys: {found} …)")
+    keys = ", ".join(list(state)[:3]) or "no weights"
+    raise InputError(f"checkpoint: the layout is none of {', '.join(_LAYOUTS)} (found keys: {keys} …)")
 
 
 def _rename(state: State, stack: str, block: Mapping[str, str], model: Mapping[str, str]) -> State:
-    """Rename `<stack>.<i>.<part>…` through `block` and everything else through `model`; unknown names stay."""
+    """Rename `<stack>.<i>.<part>…` by the table `block` and other names by `model`; unknown names stay."""
     pattern = re.compile(rf"^{stack}\.(\d+)\.(.+)$")
     renamed: State = {}
     for key, value in state.items():
-        inside = pattern.match(key)
-        name = f"blocks.{inside[1]}.{_replace(inside[2], block)}" if inside else _replace(key, model)
+        match = pattern.match(key)
+        name = f"blocks.{match[1]}.{_replace(match[2], block)}" if match else _replace(key, model)
         renamed[name] = value
     return renamed
 
 
 def _replace(name: str, table: Mapping[str, str]) -> str:
-    """Replace the part of a dotted name before its last word, or the whole name."""
+    """Replace the whole dotted name, or the part before its last word."""
     if name in table:
         return table[name]
     part, _, last = name.rpartition(".")
@@ -197,13 +197,13 @@ def _replace(name: str, table: Mapping[str, str]) -> str:
 
 
 def _join_qkv(state: State) -> State:
-    """Three projections become the one that ours computes at once."""
+    """Concatenate the projections of query, key and value into one."""
     joined = {key: value for key, value in state.items() if ".attention.q." not in key}
     for key, query in state.items():
         if ".attention.q." in key:
             rest = [joined.pop(key.replace(".attention.q.", f".attention.{part}."), None) for part in "kv"]
             if any(part is None for part in rest):
-                raise InputError(f"checkpoint: {key} has no keys or values beside it")
+                raise InputError(f"checkpoint: {key} has no matching keys or values")
             joined[key.replace(".attention.q.", ".attention.qkv.")] = torch.cat([query, *rest])  # type: ignore[list-item]
     return joined
 

@@ -1,4 +1,4 @@
-"""Named configurations: timm's names for the image models (S2.5, S4.6), ours for spectra and small images."""
+"""Named models: timm's names for image models (S2.5, S4.6), our own for spectra and small images."""
 
 from dataclasses import replace
 from difflib import get_close_matches
@@ -6,11 +6,11 @@ from fnmatch import fnmatch
 from os import PathLike
 from typing import Any
 
-from vitreous.errors import InputError
+from vitreous.core.errors import InputError
 from vitreous.nn import ViT, ViTConfig
 from vitreous.zoo.weights import load_weights
 
-# size: dim, depth, heads, and the (patch, resolution) pairs it is known at
+# size: dim, depth, heads, and (patch, resolution) pairs
 _IMAGE_SIZES = {
     "tiny": (192, 12, 3, [(16, 224), (16, 384)]),
     "small": (384, 12, 6, [(32, 224), (32, 384), (16, 224), (16, 384), (8, 224)]),
@@ -23,8 +23,8 @@ VARIANTS: dict[str, ViTConfig] = {
     f"vit_{size}_patch{patch}_{side}": ViTConfig(
         input=(3, side, side), patch=(patch,), out=1000, dim=dim, depth=depth, heads=heads
     )
-    for size, (dim, depth, heads, known) in _IMAGE_SIZES.items()
-    for patch, side in known
+    for size, (dim, depth, heads, resolutions) in _IMAGE_SIZES.items()
+    for patch, side in resolutions
 } | {
     # S0: a powder pattern of 4500 points in 450 patches; four layers; cls -> Dense(64) -> a, b, c, alpha, beta, gamma
     "vit_spectrum_4500": ViTConfig(input=(1, 4500), patch=(10,), out=6, dim=64, depth=4, heads=4, head=(64,)),
@@ -35,7 +35,7 @@ VARIANTS: dict[str, ViTConfig] = {
 
 
 def list_models(pattern: str = "*") -> list[str]:
-    """Names that `create_model` knows, filtered by a shell-style pattern.
+    """Names for `create_model` that match a shell-style pattern.
 
     >>> list_models("vit_tiny_*")
     ['vit_tiny_patch16_224', 'vit_tiny_patch16_384']
@@ -44,7 +44,7 @@ def list_models(pattern: str = "*") -> list[str]:
 
 
 def model_config(name: str, **overrides: Any) -> ViTConfig:
-    """The configuration of a named model, with fields of `ViTConfig` overridden."""
+    """Configuration of a named model, with some fields of `ViTConfig` replaced."""
     if name not in VARIANTS:
         near = get_close_matches(name, VARIANTS, n=3)
         hint = f"did you mean {' or '.join(near)}?" if near else f"expected one of: {', '.join(VARIANTS)}"
@@ -52,9 +52,9 @@ def model_config(name: str, **overrides: Any) -> ViTConfig:
     base = VARIANTS[name]
     unknown = set(overrides) - set(base.to_dict())
     if unknown:
-        raise InputError(f"create_model: {sorted(unknown)[0]!r} is no field; expected: {', '.join(base.to_dict())}")
+        raise InputError(f"create_model: {sorted(unknown)[0]!r} is not a field; expected: {', '.join(base.to_dict())}")
     if "stride" not in overrides:
-        overrides["stride"] = ()  # follows the patch
+        overrides["stride"] = ()  # equal to the patch
     return replace(base, **overrides)
 
 
@@ -63,7 +63,7 @@ def create_model(name: str, weights: str | PathLike[str] | None = None, **overri
 
     Args:
         name: one of `list_models()`.
-        weights: a checkpoint to load, adapted to the overrides where it must be; see `load_weights`.
+        weights: a checkpoint to load and adapt to the overrides; see `load_weights`.
         overrides: fields of `ViTConfig`.
     """
     model = ViT(model_config(name, **overrides))

@@ -1,7 +1,7 @@
-"""What a run folder tells, for the sections of its report."""
+"""`Run`: the content of a run folder, as the sections of a report need it."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -10,47 +10,49 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from vitreous.errors import InputError
-from vitreous.insight.attribution import Question, Trial, all_maps, deletion_test
-from vitreous.track import track
-from vitreous.train.answers import ANSWERS, Answers, read_answers
-from vitreous.train.folder import read_experiment, read_log, read_result
-from vitreous.train.predictor import Prediction, Predictor, load
-from vitreous.train.run import METRICS
-from vitreous.train.task import Regression
+from vitreous.core.errors import InputError
+from vitreous.core.terminal import track
+from vitreous.data.source import Source
+from vitreous.insight.attribution import ExplainedSample, compute_maps
+from vitreous.insight.faithfulness import Faithfulness, deletion_test
+from vitreous.run.answers import ANSWERS, Answers, collect, read_answers
+from vitreous.run.folder import METRICS, read_experiment, read_log, read_result
+from vitreous.run.predictor import Prediction, Predictor, load
 
 COVERAGE = 0.9
-"""Of the intervals that a report draws."""
-_EACH = 4  # samples of either kind that are explained: it takes the model hundreds of times
+"""Coverage of the intervals in a report."""
+EXPLAINED = 4
+"""Worst samples, and as many typical ones, that are explained; each needs hundreds of forward passes."""
 
 
-class Tried(NamedTuple):
-    """One answer with its maps, and what the test of their truth found."""
+class ExplainedAnswer(NamedTuple):
+    """One sample with its maps and the faithfulness of each."""
 
-    question: Question
+    sample: ExplainedSample
     maps: Mapping[str, NDArray[Any]]
-    trials: Sequence[Trial]
+    tests: Sequence[Faithfulness]
 
 
 @dataclass(frozen=True)
 class Run:
-    """A finished run as its folder tells it.
+    """A finished run.
 
     Args:
-        name: of the folder.
-        predictor: its model, and what goes in and comes out.
-        result: sizes, time and scores.
-        experiment: how it was made; empty if the folder does not say.
-        log: lines of its metrics; empty if the folder does not say.
-        answers: on the samples that the report is about.
-        data: name of the data that these are of; empty for the run's own.
-        part: train | validation | test | all of them.
-        scores: on data that were named.
-        columns: what else is known of the samples, by name; NaN or an empty word where there is nothing.
-        options: words of the command that makes the report, after the run.
+        folder: the run folder.
+        predictor: of the run.
+        result: size, time and scores.
+        experiment: how the run was made; empty if the folder does not say.
+        log: lines of `metrics.jsonl`; empty if there is no such file.
+        answers: outputs of the model for the samples that the report covers.
+        data: name of the data of `answers`; empty for the run's own data.
+        part: part of the data: train | validation | test | all.
+        scores: on named data.
+        columns: further columns of the data by label; NaN or an empty string where a value is missing.
+        options: command-line options that give this report.
+        explained: number of worst samples, and of typical ones, to explain.
     """
 
-    name: str
+    folder: Path
     predictor: Predictor
     result: Mapping[str, Any]
     experiment: Mapping[str, Any] = field(default_factory=dict)
@@ -61,85 +63,120 @@ class Run:
     scores: Mapping[str, float] = field(default_factory=dict)
     columns: Mapping[str, NDArray[Any]] = field(default_factory=dict)
     options: Sequence[str] = ()
+    explained: int = EXPLAINED
+
+    def predict_source(
+        self,
+        source: Source,
+        rows: NDArray[np.intp] | None = None,
+        part: str = "all",
+        columns: Mapping[str, NDArray[Any]] | None = None,
+        options: Sequence[str] = (),
+    ) -> "Run":
+        """The same run with its predictions on labelled data; see `write_report`."""
+        if source.y is None:
+            raise InputError(f"{source.name}: has no labels, expected {', '.join(_label_names(self.predictor))}")
+        predictor, task = self.predictor, self.predictor.task
+        rows = np.arange(len(source)) if rows is None else rows
+        x = predictor.on_axis(source)
+        predictor.check(x[rows[:1]])
+        out, answers = collect(predictor.model, task, predictor.scaling, x, source.y, rows)
+        return replace(
+            self,
+            answers=answers,
+            data=source.name,
+            part=part,
+            scores=task.metrics(out, task.encode(source.y[rows])),
+            columns={label: values[answers.rows] for label, values in (columns or {}).items()},
+            options=options,
+        )
 
     @property
-    def score(self) -> str:
-        """The one that tells most of how good the answers are."""
-        return "rmse" if isinstance(self.predictor.task, Regression) else "accuracy"
+    def name(self) -> str:
+        """Name of the folder."""
+        return self.folder.resolve().name
 
     @property
-    def noun(self) -> str:
-        """What the samples are called, e.g. test samples."""
-        return "samples" if self.part == "all" else f"{self._which} samples"
+    def main_score(self) -> str:
+        """The score that describes the quality of the predictions best."""
+        return "rmse" if self.predictor.targets else "accuracy"
 
     @property
-    def about(self) -> str:
-        """What the samples are."""
+    def samples_noun(self) -> str:
+        """A noun for the samples, e.g. test samples."""
+        return "samples" if self.part == "all" else f"{self._part_name} samples"
+
+    @property
+    def subset(self) -> str:
+        """A phrase for the data that the report covers, e.g. its test part."""
         if self.part == "all":
             return self.data
-        return f"the {self._which} part of {self.data}" if self.data else f"its {self._which} part"
+        return f"the {self._part_name} part of {self.data}" if self.data else f"its {self._part_name} part"
 
     @property
-    def _which(self) -> str:
+    def _part_name(self) -> str:
         return "training" if self.part == "train" else self.part
 
     @property
-    def known_scores(self) -> dict[str, Mapping[str, float]]:
-        """Scores by the part that they were found on; the one that the report is about comes last."""
+    def all_scores(self) -> dict[str, Mapping[str, float]]:
+        """Scores by part; those of the data that the report covers come last."""
         own = {part: self.result[part] for part in ("validation", "test") if part in self.result}
-        return own | ({self.about: self.scores} if self.data else {})
+        return own | ({self.subset: self.scores} if self.data else {})
 
     @cached_property
     def prediction(self) -> Prediction:
-        """The answers in physical quantities, with intervals where the run can give them."""
+        """The predictions in physical quantities, with intervals if the run is calibrated."""
         assert self.answers is not None
-        task = self.predictor.task
-        able = isinstance(task, Regression) and task.bounds(COVERAGE)
-        return self.predictor.answer(torch.from_numpy(self.answers.out), COVERAGE if able else None)
+        coverage = COVERAGE if self.predictor.targets and self.predictor.task.bounds(COVERAGE) else None
+        return self.predictor.answer(torch.from_numpy(self.answers.out), coverage)
 
     @cached_property
-    def furthest(self) -> list[int]:
-        """Which quantity is furthest off in each of the samples."""
-        task = self.predictor.task
+    def worst_targets(self) -> list[int]:
+        """Index of the target with the largest standardised error, for each stored sample of a regression."""
         assert self.answers is not None
-        assert isinstance(task, Regression)
+        task = self.predictor.task
         out, y = self.answers.out[self.answers.shown], self.answers.y[self.answers.shown]
-        found: list[int] = task.errors(torch.from_numpy(out), task.encode(y)).argmax(1).tolist()
-        return found
+        indices: list[int] = task.errors(torch.from_numpy(out), task.encode(y)).argmax(1).tolist()
+        return indices
 
     @cached_property
     def typical(self) -> list[int]:
-        """The samples that were drawn evenly, those first whose errors are nearest the median of all."""
+        """Indices of the evenly drawn stored samples, in order of the distance of their error from the median."""
         assert self.answers is not None
         task, drawn = self.predictor.task, np.arange(len(self.answers.shown))[self.answers.drawn]
         misfit = task.misfit(torch.from_numpy(self.answers.out), task.encode(self.answers.y)).numpy()
-        away = np.abs(misfit[self.answers.shown[drawn]] - np.median(misfit))
-        places: list[int] = drawn[np.argsort(away, kind="stable")].tolist()
-        return places
+        deviation = np.abs(misfit[self.answers.shown[drawn]] - np.median(misfit))
+        indices: list[int] = drawn[np.argsort(deviation, kind="stable")].tolist()
+        return indices
 
     @cached_property
-    def tried(self) -> dict[int, Tried]:
-        """The worst and the most typical samples, by their places, with all that explains them.
+    def explanations(self) -> dict[int, ExplainedAnswer]:
+        """The worst and the most typical samples, by index among the stored ones, each with its maps.
 
-        Of several quantities it is the one that is furthest off.
+        With several targets, the one with the largest error is explained.
         """
         assert self.answers is not None
-        task, found = self.predictor.task, dict[int, Tried]()
-        worst = range(min(_EACH, len(self.answers.shown)))
-        for place in track(list(dict.fromkeys([*worst, *self.typical[:_EACH]])), "explaining"):
-            target = task.targets[self.furthest[place]].name if isinstance(task, Regression) else None
-            question = Question(self.predictor, self.answers.samples[place], target)
-            maps = all_maps(question)
-            found[place] = Tried(question, maps, deletion_test(question, maps, seed=place))
-        return found
+        targets = self.predictor.targets
+        worst = range(min(self.explained, len(self.answers.shown)))
+        explanations = dict[int, ExplainedAnswer]()
+        for index in track(list(dict.fromkeys([*worst, *self.typical[: self.explained]])), "explaining"):
+            target = targets[self.worst_targets[index]].name if targets else None
+            sample = ExplainedSample(self.predictor, self.answers.samples[index], target)
+            maps = compute_maps(sample)
+            explanations[index] = ExplainedAnswer(sample, maps, deletion_test(sample, maps, seed=index))
+        return explanations
+
+
+def _label_names(predictor: Predictor) -> Sequence[str]:
+    return predictor.classes or [target.name for target in predictor.targets]
 
 
 def read_run(folder: Path) -> Run:
-    """All that a run folder says; what it lacks is left out."""
+    """Read a run folder. Information that the folder lacks stays empty."""
     predictor, log, answers = load(folder), read_log(folder), read_answers(folder)
-    run = Run(folder.resolve().name, predictor, read_result(folder), read_experiment(folder), log, answers)
-    if any(run.score not in line["validation"] for line in log if "validation" in line):
-        raise InputError(f"{folder / METRICS}: belongs to another run (it has no {run.score})")
+    run = Run(folder, predictor, read_result(folder), read_experiment(folder), log, answers)
+    if any(run.main_score not in line["validation"] for line in log if "validation" in line):
+        raise InputError(f"{folder / METRICS}: belongs to another run (it has no {run.main_score})")
     if answers is not None and not answers.fit(predictor.task, predictor.model.config.input):
-        raise InputError(f"{folder / ANSWERS}: belongs to another run; delete it to do without")
+        raise InputError(f"{folder / ANSWERS}: belongs to another run; delete it to continue without it")
     return run

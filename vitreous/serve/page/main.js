@@ -1,39 +1,39 @@
-/** The page: asks what is served, and offers that. */
+/** Entry point of the page: shows a panel for each kind of served model. */
 
-import { themeButton } from "./appearance.js";
-import { element } from "./element.js";
-import { imagePanel } from "./image.js";
-import { powderPanel } from "./powder.js";
-import { Service, ServiceFault, tokenDialog } from "./service.js";
-import { spectraPanel } from "./spectra.js";
+import { themeButton } from "./theme.js";
+import { element } from "./dom.js";
+import { imagePanel } from "./image-panel.js";
+import { powderPanel } from "./powder-panel.js";
+import { Api, ApiError, tokenDialog } from "./api.js";
+import { spectraPanel } from "./spectra-panel.js";
 import { tabs } from "./tabs.js";
 
-/** @typedef {import("./answers.js").Served} Served */
-/** @typedef {import("./answers.js").Examples} Examples */
+/** @typedef {import("./types.js").ServiceInfo} ServiceInfo */
+/** @typedef {import("./types.js").Examples} Examples */
 
 const SPECTRA = ["spectrum", "pattern", "set"];
 
 const byId = (/** @type {string} */ id) => /** @type {any} */ (document.getElementById(id));
 
-/** What can be done, if it is served, and how to have it served. */
-const FLOWS = [
+/** Panels, and the command that serves each. */
+const PANELS = [
   {
     id: "powder", title: "Powder", missing: "find the unit cell of a powder pattern", command: "vitreous serve --powder",
-    panel: (/** @type {Service} */ service, /** @type {Served} */ served, /** @type {Examples} */ examples) =>
-      served.powder && powderPanel(service, served, examples),
+    create: (/** @type {Api} */ api, /** @type {ServiceInfo} */ info, /** @type {Examples} */ examples) =>
+      info.powder && powderPanel(api, info, examples),
   },
   {
-    id: "image", title: "Image", missing: "tell a drawn digit", command: "vitreous train digits --out runs/digits && vitreous serve runs/digits",
-    panel: (/** @type {Service} */ service, /** @type {Served} */ served, /** @type {Examples} */ examples) => {
-      const models = served.models.filter(({ kind }) => kind === "image");
-      return models.length ? imagePanel(service, served, examples, models) : null;
+    id: "image", title: "Image", missing: "recognize a drawn digit", command: "vitreous train digits --out runs/digits && vitreous serve runs/digits",
+    create: (/** @type {Api} */ api, /** @type {ServiceInfo} */ info, /** @type {Examples} */ examples) => {
+      const models = info.models.filter(({ kind }) => kind === "image");
+      return models.length ? imagePanel(api, info, examples, models) : null;
     },
   },
   {
     id: "spectra", title: "Spectra", missing: "predict quantities from spectra", command: "vitreous train spectra.csv --target assay:mg --out runs/assay && vitreous serve runs/assay",
-    panel: (/** @type {Service} */ service, /** @type {Served} */ served, /** @type {Examples} */ examples) => {
-      const models = served.models.filter(({ kind }) => SPECTRA.includes(kind));
-      return models.length ? spectraPanel(service, served, examples, models) : null;
+    create: (/** @type {Api} */ api, /** @type {ServiceInfo} */ info, /** @type {Examples} */ examples) => {
+      const models = info.models.filter(({ kind }) => SPECTRA.includes(kind));
+      return models.length ? spectraPanel(api, info, examples, models) : null;
     },
   },
 ];
@@ -41,41 +41,41 @@ const FLOWS = [
 async function start() {
   themeButton(byId("theme"));
   const loading = byId("loading");
-  const service = new Service(tokenDialog(byId("token")));
+  const api = new Api(tokenDialog(byId("token")));
   try {
-    const served = await service.get("v1/models");
-    const examples = await service.get("v1/examples");
-    show(service, served, examples);
-  } catch (fault) {
-    if (!(fault instanceof ServiceFault)) throw fault;
+    const info = await api.get("v1/models");
+    const examples = await api.get("v1/examples");
+    show(api, info, examples);
+  } catch (error) {
+    if (!(error instanceof ApiError)) throw error;
     loading.setAttribute("role", "alert");
     loading.classList.add("fault");
-    loading.textContent = fault.message;
+    loading.textContent = error.message;
   }
 }
 
-/** @param {Service} service @param {Served} served @param {Examples} examples */
-function show(service, served, examples) {
-  const found = FLOWS.map((flow) => ({ ...flow, element: flow.panel(service, served, examples) }));
-  const offered = found.flatMap(({ id, title, element }) => (element ? [{ id, title, element }] : []));
+/** @param {Api} api @param {ServiceInfo} info @param {Examples} examples */
+function show(api, info, examples) {
+  const panels = PANELS.map((panel) => ({ ...panel, element: panel.create(api, info, examples) }));
+  const available = panels.flatMap(({ id, title, element }) => (element ? [{ id, title, element }] : []));
   byId("loading").remove();
-  if (offered.length) tabs(/** @type {HTMLElement} */ (document.querySelector(".flows")), byId("content"), offered);
+  if (available.length) tabs(/** @type {HTMLElement} */ (document.querySelector(".flows")), byId("content"), available);
   else {
-    byId("content").append(element("section", { class: "empty" }, element("h1", {}, "Nothing here to try by hand"),
-      element("p", { class: "lead" }, "What this service answers is for scripts: ", element("a", { href: "docs" }, "see its API"), ".")));
+    byId("content").append(element("section", { class: "empty" }, element("h1", {}, "No model for this page"),
+      element("p", { class: "lead" }, "The served models can be used by scripts: ", element("a", { href: "docs" }, "see the API"), ".")));
   }
-  more(found.filter(({ element }) => !element), served);
+  showFooter(panels.filter(({ element }) => !element), info);
 }
 
-/** @param {{missing: string, command: string}[]} missing @param {Served} served */
-function more(missing, served) {
-  const volumes = served.models.filter(({ kind }) => kind === "volume").map(({ name }) => name);
+/** @param {{missing: string, command: string}[]} missing @param {ServiceInfo} info */
+function showFooter(missing, info) {
+  const volumes = info.models.filter(({ kind }) => kind === "volume").map(({ name }) => name);
   byId("more").replaceChildren(...[
     ...(missing.length ? [element("h2", {}, "Not served here"), element("dl", {}, ...missing.flatMap(({ missing, command }) => [
       element("dt", {}, `To ${missing}`), element("dd", {}, element("code", {}, command)),
     ]))] : []),
-    volumes.length ? element("p", { class: "quiet" }, `For scripts only: ${volumes.join(", ")}.`) : null,
-    element("p", { class: "quiet" }, "What you drop stays between this page and its service; it is not kept."),
+    volumes.length ? element("p", { class: "quiet" }, `Only by scripts: ${volumes.join(", ")}.`) : null,
+    element("p", { class: "quiet" }, "Files are sent only to this service and are not stored."),
   ].filter((part) => part !== null));
 }
 

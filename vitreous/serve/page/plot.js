@@ -1,38 +1,38 @@
-/** A curve to look into: zoom by dragging, pinching, buttons or keys; a line below it says what is under the cursor. */
+/** A plot of curves with zoom by dragging, pinching, buttons or keys, and a line of text for the cursor position. */
 
-import { colour, onTheme } from "./appearance.js";
-import { element } from "./element.js";
+import { colour, onThemeChange } from "./theme.js";
+import { element } from "./dom.js";
 
 /** @type {typeof import("uplot")} */
 const uPlot = /** @type {any} */ (globalThis).uPlot;
-/** @typedef {import("uplot")} Drawn */
+/** @typedef {import("uplot")} UPlot */
 
 /**
  * @typedef {object} Curve
- * @property {string} colour by its name in the style sheet
+ * @property {string} colour name in the style sheet
  * @property {number} [width]
  * @property {number[]} [dash]
- * @property {boolean} [points] whether they are marked where there is room
+ * @property {boolean} [points] whether points are marked if there is room
  *
  * @typedef {object} Figure
- * @property {string} x label of the axis with its unit
+ * @property {string} x label of the x axis with its unit
  * @property {string} y
- * @property {(number | null)[][]} data along x, then each curve
+ * @property {(number | null)[][]} data x, then each curve
  * @property {Curve[]} curves
- * @property {(low: number, high: number) => [number, number]} [range] along y, of what is seen
- * @property {(value: number) => string | null} [mark] along y; null for none
- * @property {(drawn: Drawn, at: number | null) => void} [below] paints before the curves; `at` is the cursor's place
- * @property {(drawn: Drawn, at: number | null) => void} [above] paints after them
- * @property {(x: number, index: number, drawn: Drawn) => string} read what is at a place
- * @property {number[]} [stops] along x, that the arrow keys go to; all points if not given
+ * @property {(low: number, high: number) => [number, number]} [range] limits of the y axis
+ * @property {(value: number) => string | null} [tickLabel] tick label of the y axis; null for none
+ * @property {(uplot: UPlot, at: number | null) => void} [below] paints below the curves; `at` is the cursor's x
+ * @property {(uplot: UPlot, at: number | null) => void} [above] paints above the curves
+ * @property {(x: number, index: number, uplot: UPlot) => string} read text for a cursor position
+ * @property {number[]} [stops] x values for the arrow keys; default: all points
  */
 
-const STEP = 1.5; // a click on + or −
-const MARKS = 52; // pixels for those of the y axis
+const STEP = 1.5; // zoom factor of a click
+const LABEL_WIDTH = 52; // pixels of the y axis labels
 const HINT = "Drag to zoom in. With the keyboard: ← → read, + − zoom, shift ← → move, 0 shows all.";
 
 export class Plot {
-  /** @param {string} label for those who hear the page */
+  /** @param {string} label for screen readers */
   constructor(label) {
     const button = (/** @type {string} */ text, /** @type {string} */ name, /** @type {() => void} */ click) =>
       element("button", { type: "button", "aria-label": name, title: name, click }, text);
@@ -44,79 +44,79 @@ export class Plot {
     this.readout = element("p", { class: "readout", "aria-live": "off" });
     this.legend = element("ul", { class: "legend" });
     this.element = element("div", { class: "figure" }, this.tools, this.box, this.readout, this.legend, this._hint);
-    /** @type {Drawn | null} */
-    this._drawn = null;
+    /** @type {UPlot | null} */
+    this._uplot = null;
     /** @type {Figure | null} */
     this._figure = null;
     /** @type {number | null} */
     this._at = null;
     new ResizeObserver(() => this._resize()).observe(this.box);
-    onTheme(() => this._figure && this.show(this._figure, true));
-    this.box.addEventListener("keydown", (event) => this._key(event));
+    onThemeChange(() => this._figure && this.show(this._figure, true));
+    this.box.addEventListener("keydown", (event) => this._onKey(event));
     this.box.addEventListener("blur", () => this.readout.setAttribute("aria-live", "off"));
     this.box.addEventListener("wheel", (event) => {
-      if (!event.ctrlKey) return; // a pinch; without it the page scrolls
+      if (!event.ctrlKey) return; // only pinches, which set ctrlKey; a wheel scrolls the page
       event.preventDefault();
       this.zoom(Math.exp(event.deltaY / 200), this._at ?? undefined);
     }, { passive: false });
-    this._touch();
+    this._listenTouch();
   }
 
   /**
    * @param {Figure} figure
-   * @param {boolean} [keep] the part of the x axis that is seen
+   * @param {boolean} [keep] keep the visible range of x
    */
   show(figure, keep = false) {
-    const seen = keep && this._drawn ? this.seen : null;
-    this._drawn?.destroy();
+    const visible = keep && this._uplot ? this.visible : null;
+    this._uplot?.destroy();
     this._figure = figure;
     this._at = null;
-    this._drawn = new uPlot(this._options(figure), /** @type {any} */ (figure.data), this.box);
-    if (seen && !this._whole(seen)) this._see(...seen);
-    this._read();
+    this._uplot = new uPlot(this._options(figure), /** @type {any} */ (figure.data), this.box);
+    if (visible && !this._isWhole(visible)) this._setVisible(...visible);
+    this._updateReadout();
   }
 
-  /** @returns {[number, number]} the ends of what is seen along x */
-  get seen() {
-    const { min, max } = /** @type {Drawn} */ (this._drawn).scales.x;
+  /** @returns {[number, number]} the visible range of x */
+  get visible() {
+    const { min, max } = /** @type {UPlot} */ (this._uplot).scales.x;
     return [/** @type {number} */ (min), /** @type {number} */ (max)];
   }
 
   /**
-   * @param {number} factor below 1 to see less
+   * @param {number} factor below 1 to zoom in
    * @param {number} [centre]
    */
   zoom(factor, centre) {
-    if (!this._drawn) return;
-    const [low, high] = this.seen;
+    if (!this._uplot) return;
+    const [low, high] = this.visible;
     const middle = centre ?? (this._at !== null && this._at > low && this._at < high ? this._at : (low + high) / 2);
-    this._see(middle - (middle - low) * factor, middle + (high - middle) * factor);
+    this._setVisible(middle - (middle - low) * factor, middle + (high - middle) * factor);
   }
 
-  /** See all of it again. */
+  /** Show the whole range. */
   reset() {
-    this._see(-Infinity, Infinity);
+    this._setVisible(-Infinity, Infinity);
   }
 
   /** @param {number} low @param {number} high */
-  _see(low, high) {
-    if (!this._drawn || !this._figure) return;
-    const x = this._ends();
+  _setVisible(low, high) {
+    if (!this._uplot || !this._figure) return;
+    const x = this._fullRange();
     const least = (x[1] - x[0]) / 2000;
     if (high - low < least) [low, high] = [(low + high - least) / 2, (low + high + least) / 2];
-    this._drawn.setScale("x", { min: Math.max(low, x[0]), max: Math.min(high, x[1]) });
+    this._uplot.setScale("x", { min: Math.max(low, x[0]), max: Math.min(high, x[1]) });
   }
 
   /** @returns {[number, number]} */
-  _ends() {
+  _fullRange() {
     const x = /** @type {number[]} */ (/** @type {Figure} */ (this._figure).data[0]);
     return [x[0], x[x.length - 1]];
   }
 
-  /** @param {[number, number]} seen */
-  _whole(seen) {
-    const x = this._ends();
-    return seen[0] <= x[0] && seen[1] >= x[1];
+  /** @param {[number, number]} visible */
+  _isWhole(visible) {
+    const x = this._fullRange();
+    return visible[0] <= x[0] && visible[1] >= x[1];
   }
 
   /**
@@ -127,7 +127,7 @@ export class Plot {
     const ink = colour("quiet");
     const line = { stroke: colour("line"), width: 1 };
     const axis = { stroke: ink, grid: line, ticks: { ...line, size: 4 }, font: "12.5px system-ui, sans-serif", labelFont: "13px system-ui, sans-serif" };
-    const mark = figure.mark ?? axisMark;
+    const tickLabel = figure.tickLabel ?? formatTick;
     return {
       ...this._size(),
       legend: { show: false },
@@ -138,24 +138,24 @@ export class Plot {
         y: { range: (_, low, high) => figure.range?.(low, high) ?? [low, high] },
       },
       axes: [
-        { ...axis, label: figure.x, labelSize: 24, size: 32, values: (_, marks) => marks.map(axisMark) },
-        { ...axis, label: figure.y, labelSize: 22, size: MARKS, values: (_, marks) => marks.map(mark) },
+        { ...axis, label: figure.x, labelSize: 24, size: 32, values: (_, marks) => marks.map(formatTick) },
+        { ...axis, label: figure.y, labelSize: 22, size: LABEL_WIDTH, values: (_, marks) => marks.map(tickLabel) },
       ],
       series: [{}, ...figure.curves.map((curve) => ({
         stroke: colour(curve.colour), width: curve.width ?? 1, dash: curve.dash,
-        points: { size: 4, show: curve.points ? sparse : false },
+        points: { size: 4, show: curve.points ? hasRoom : false },
       }))],
       hooks: {
-        drawClear: [(drawn) => this._clipped(drawn, () => figure.below?.(drawn, this._at))],
-        draw: [(drawn) => this._clipped(drawn, () => figure.above?.(drawn, this._at))],
-        setCursor: [(drawn) => this._cursor(drawn)],
+        drawClear: [(uplot) => this._clipped(uplot, () => figure.below?.(uplot, this._at))],
+        draw: [(uplot) => this._clipped(uplot, () => figure.above?.(uplot, this._at))],
+        setCursor: [(uplot) => this._onCursor(uplot)],
       },
     };
   }
 
-  /** @param {Drawn} drawn @param {() => void} paint */
-  _clipped(drawn, paint) {
-    const { ctx, bbox } = drawn;
+  /** @param {UPlot} uplot @param {() => void} paint */
+  _clipped(uplot, paint) {
+    const { ctx, bbox } = uplot;
     ctx.save();
     ctx.beginPath();
     ctx.rect(bbox.left, bbox.top, bbox.width, bbox.height);
@@ -164,26 +164,26 @@ export class Plot {
     ctx.restore();
   }
 
-  /** @param {Drawn} drawn */
-  _cursor(drawn) {
-    const { left } = drawn.cursor;
-    this._at = left === undefined || left < 0 ? null : drawn.posToVal(left, "x");
-    this._read();
-    drawn.redraw(false, false);
+  /** @param {UPlot} uplot */
+  _onCursor(uplot) {
+    const { left } = uplot.cursor;
+    this._at = left === undefined || left < 0 ? null : uplot.posToVal(left, "x");
+    this._updateReadout();
+    uplot.redraw(false, false);
   }
 
-  _read() {
-    const { _drawn: drawn, _figure: figure, _at: at } = this;
-    if (!drawn || !figure) return;
-    this.readout.textContent = at === null ? "\u00a0" : figure.read(at, drawn.valToIdx(at), drawn);
+  _updateReadout() {
+    const { _uplot: uplot, _figure: figure, _at: at } = this;
+    if (!uplot || !figure) return;
+    this.readout.textContent = at === null ? "\u00a0" : figure.read(at, uplot.valToIdx(at), uplot);
   }
 
   /** @param {KeyboardEvent} event */
-  _key(event) {
+  _onKey(event) {
     if (event.ctrlKey || event.altKey || event.metaKey) return;
     const way = event.key === "ArrowLeft" ? -1 : event.key === "ArrowRight" ? 1 : 0;
-    if (way && event.shiftKey) this._move(way * 0.2);
-    else if (way) this._stop(way);
+    if (way && event.shiftKey) this._pan(way * 0.2);
+    else if (way) this._moveCursor(way);
     else if (event.key === "+" || event.key === "=") this.zoom(1 / STEP);
     else if (event.key === "-") this.zoom(STEP);
     else if (event.key === "0") this.reset();
@@ -191,40 +191,40 @@ export class Plot {
     event.preventDefault();
   }
 
-  /** @param {number} share of what is seen */
-  _move(share) {
-    const [low, high] = this.seen;
-    const [first, last] = this._ends();
+  /** @param {number} share of the visible range */
+  _pan(share) {
+    const [low, high] = this.visible;
+    const [first, last] = this._fullRange();
     const by = Math.max(first - low, Math.min(last - high, share * (high - low)));
-    this._see(low + by, high + by);
+    this._setVisible(low + by, high + by);
   }
 
-  /** The next place to read: @param {number} way */
-  _stop(way) {
-    const { _drawn: drawn, _figure: figure } = this;
-    if (!drawn || !figure) return;
+  /** Move the cursor to the next stop. @param {number} way 1 or −1 */
+  _moveCursor(way) {
+    const { _uplot: uplot, _figure: figure } = this;
+    if (!uplot || !figure) return;
     const stops = figure.stops ?? /** @type {number[]} */ (figure.data[0]);
-    const [low, high] = this.seen;
+    const [low, high] = this.visible;
     const slack = (high - low) * 1e-4;
     const from = this._at ?? (way > 0 ? low - 2 * slack : high + 2 * slack);
     const ahead = way > 0 ? stops.find((x) => x > from + slack) : stops.findLast((x) => x < from - slack);
     if (ahead === undefined) return;
-    if (ahead < low || ahead > high) this._move((ahead - (low + high) / 2) / (high - low));
+    if (ahead < low || ahead > high) this._pan((ahead - (low + high) / 2) / (high - low));
     this.readout.setAttribute("aria-live", "polite");
-    drawn.setCursor({ left: drawn.valToPos(ahead, "x"), top: 10 });
-    this._at = ahead; // and not the pixel's
-    this._read();
-    drawn.redraw(false, false);
+    uplot.setCursor({ left: uplot.valToPos(ahead, "x"), top: 10 });
+    this._at = ahead; // exactly, not rounded to a pixel
+    this._updateReadout();
+    uplot.redraw(false, false);
   }
 
-  /** A finger moves along, two are left to the page. */
-  _touch() {
+  /** One finger pans the plot; two fingers zoom the page. */
+  _listenTouch() {
     /** @type {number | null} */
     let last = null;
     this.box.addEventListener("pointerdown", (event) => (last = event.pointerType === "touch" ? event.clientX : null));
     this.box.addEventListener("pointermove", (event) => {
-      if (last === null || !this._drawn || event.pointerType !== "touch") return;
-      this._move((last - event.clientX) / this._drawn.over.clientWidth);
+      if (last === null || !this._uplot || event.pointerType !== "touch") return;
+      this._pan((last - event.clientX) / this._uplot.over.clientWidth);
       last = event.clientX;
     });
     for (const end of ["pointerup", "pointercancel"]) this.box.addEventListener(end, () => (last = null));
@@ -236,26 +236,26 @@ export class Plot {
   }
 
   _resize() {
-    if (this.box.clientWidth && this._drawn) this._drawn.setSize(this._size());
+    if (this.box.clientWidth && this._uplot) this._uplot.setSize(this._size());
   }
 }
 
 /**
- * @param {Drawn} drawn
+ * @param {UPlot} uplot
  * @param {number} _
- * @param {number} first @param {number} last point that is seen
+ * @param {number} first @param {number} last visible point
  */
-function sparse(drawn, _, first, last) {
-  return last - first < drawn.over.clientWidth / 5;
+function hasRoom(uplot, _, first, last) {
+  return last - first < uplot.over.clientWidth / 5;
 }
 
-/** @param {number} value @returns {string} as it stands at an axis */
-export function axisMark(value) {
+/** @param {number} value @returns {string} tick label */
+export function formatTick(value) {
   return String(Number(value.toPrecision(8))).replace("-", "−");
 }
 
 /**
- * @param {[string, string][]} entries class of the sign, and text
+ * @param {[string, string][]} entries CSS class and text of each entry
  * @returns {HTMLElement[]}
  */
 export function legendEntries(entries) {

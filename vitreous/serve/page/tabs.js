@@ -1,6 +1,6 @@
 /** One of several panels at a time; the address says which, so that a link leads to it. */
 
-import { element } from "./element.js";
+import { element } from "./dom.js";
 
 /**
  * @param {HTMLElement} list of the tabs

@@ -1,0 +1,94 @@
+"""`vitreous index`: unit cells of files as tables and JSON; an error is one line."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from vitreous.cli import main
+
+RUTILE = ["--cell", "4.5937", "4.5937", "2.9587", "90", "90", "90", "--spacegroup", "136"]
+
+
+def simulated(path: Path, *more: str) -> Path:
+    main(["powder", "simulate", *RUTILE, "--clean", "--counts", "1e5", "--out", str(path), *more])
+    return path
+
+
+def test_a_pattern_is_indexed_refined_and_drawn(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pattern = simulated(tmp_path / "rutile.xy", "--zero", "0.02")
+    capsys.readouterr()
+    main(["index", str(pattern), "--json", "--figure", str(tmp_path / "fit.png")])
+    (record,) = json.loads(capsys.readouterr().out)
+    best = record["solutions"][0]
+    assert (best["system"], best["centring"]) == ("tetragonal", "P")
+    assert record["refined"]["cell"] == pytest.approx([4.5937, 4.5937, 2.9587, 90, 90, 90], rel=2e-4)
+    assert all(error > 0 for error in (record["refined"]["errors"][0], record["refined"]["errors"][2]))
+    assert (tmp_path / "fit.png").stat().st_size > 10_000
+    main(["index", str(pattern), "--system", "tetragonal"])
+    out = capsys.readouterr().out
+    assert "tetragonal P" in out
+    assert "refined on the whole pattern" in out
+
+
+def test_a_list_of_lines_is_indexed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    squares = np.array([3, 4, 8, 11, 12, 16, 19, 20, 24, 27])
+    angles = 2 * np.degrees(np.arcsin(1.540593 / 2 / 5.6402 * np.sqrt(squares)))
+    (tmp_path / "lines.txt").write_text("# 2theta\n" + "\n".join(f"{angle:.4f}" for angle in angles))
+    main(["index", str(tmp_path / "lines.txt"), "--peaks", "--anode", "Cu", "--json"])
+    (record,) = json.loads(capsys.readouterr().out)
+    best = record["solutions"][0]
+    assert (best["system"], best["centring"]) == ("cubic", "F")
+    assert best["conventional"][0] == pytest.approx(5.6402, rel=1e-4)
+
+
+def test_a_folder_gives_one_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "patterns").mkdir()
+    for name in ("one.xy", "two.xy"):
+        simulated(tmp_path / "patterns" / name)
+    capsys.readouterr()
+    main(["index", str(tmp_path / "patterns"), "--system", "tetragonal"])
+    out = capsys.readouterr().out
+    assert "one.xy" in out
+    assert "two.xy" in out
+
+
+def test_many_files_are_indexed_at_once_and_a_bad_one_does_not_stop_the_others(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    squares = np.array([3, 4, 8, 11, 12, 16, 19, 20, 24, 27])
+    for i in range(8):
+        angles = 2 * np.degrees(np.arcsin(1.540593 / 2 / (5.5 + i / 10) * np.sqrt(squares)))
+        (tmp_path / f"{i}.txt").write_text("\n".join(f"{angle:.4f}" for angle in angles))
+    (tmp_path / "bad.txt").write_text("ten eleven\n")
+    main(["index", str(tmp_path), "--peaks", "--anode", "Cu", "--system", "cubic", "--json"])
+    records = {record["file"]: record for record in json.loads(capsys.readouterr().out)}
+    for i in range(8):
+        assert records[f"{i}.txt"]["solutions"][0]["conventional"][0] == pytest.approx(5.5 + i / 10, rel=1e-4)
+    assert "expected numbers" in records["bad.txt"]["fault"]
+
+
+@pytest.mark.parametrize(
+    ("text", "more", "message"),
+    [
+        ("10 1\n20 1\n30 1\n40 1\n", ["--peaks"], "found no wavelength, expected --wavelength"),
+        ("10 1\n20 1\n", ["--peaks", "--anode", "Cu"], "found 2, expected at least 4"),
+        ("", ["--peaks", "--anode", "Cu"], "is empty"),
+        ("ten eleven\n", ["--peaks", "--anode", "Cu"], "expected numbers, 2θ and intensity"),
+        ("10 1\n20 1\n30 1\n40 1\n", ["--peaks", "--anode", "Xx"], "anode: unknown choice"),
+        ("10 1\n20 1\n30 1\n40 1\n", ["--peaks", "--anode", "Cu", "--system", "square"], "system: unknown choice"),
+        ("\n".join(f"{x / 10} {x % 7}" for x in range(100, 300)), [], "does not state its wavelength"),
+    ],
+)
+@pytest.mark.filterwarnings("error")
+def test_an_error_is_one_line(
+    text: str, more: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "lines.xy").write_text(text)
+    with pytest.raises(SystemExit) as end:
+        main(["index", str(tmp_path / "lines.xy"), *more])
+    assert end.value.code == 2
+    text = capsys.readouterr().err
+    assert text.count("\n") == 1
+    assert message in text

@@ -1,0 +1,116 @@
+"""Time several steps in alternating rounds of one run, because the speed of a machine drifts."""
+
+import random
+import statistics
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+Step = Callable[[], object]
+Inputs = Sequence[Tensor | None]
+
+
+@dataclass(frozen=True)
+class Setting:
+    """How models run: device, precision (float32, or bfloat16 by autocast), forward or training step, compiled."""
+
+    device: str = "cpu"
+    precision: str = "float32"
+    train: bool = False
+    compile: bool = False
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """Data type of matrix products."""
+        return torch.bfloat16 if self.precision == "bfloat16" else torch.float32
+
+    def autocast(self) -> torch.autocast:
+        """Matrix products in `dtype`; the weights stay in float32."""
+        return torch.autocast(self.device, torch.bfloat16, enabled=self.precision == "bfloat16")
+
+
+def make_step(model: nn.Module, inputs: Inputs, classes: int, setting: Setting) -> Step:
+    """A function that runs one forward pass, or one training step with cross-entropy and AdamW."""
+    model = model.to(setting.device).train(setting.train)
+    run = torch.compile(model, dynamic=False) if setting.compile else model
+    return _training_step(model, run, inputs, classes, setting) if setting.train else _forward(run, inputs, setting)
+
+
+def _forward(run: Callable[..., Tensor], inputs: Inputs, setting: Setting) -> Step:
+    def step() -> None:
+        with torch.no_grad(), setting.autocast():
+            run(*inputs)
+
+    return step
+
+
+def _training_step(
+    model: nn.Module, run: Callable[..., Tensor], inputs: Inputs, classes: int, setting: Setting
+) -> Step:
+    optimiser = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
+    assert inputs[0] is not None
+    y = torch.randint(max(1, classes), (len(inputs[0]),), device=setting.device)
+
+    def step() -> None:
+        with setting.autocast():
+            loss = nn.functional.cross_entropy(run(*inputs), y)
+        loss.backward()
+        optimiser.step()
+        optimiser.zero_grad()
+
+    return step
+
+
+def time_steps(
+    steps: Mapping[str, Step],
+    device: str,
+    rounds: tuple[int, int] = (10, 10),
+    seconds: float = 0.0,
+    repeats: int = 1,
+    warm: int = 3,
+    progress: Callable[[float], None] = lambda share: None,
+) -> dict[str, list[float]]:
+    """Seconds per step in each round, by name; the order of the steps in a round is random.
+
+    Args:
+        steps: by name.
+        device: cpu or cuda.
+        rounds: minimum and maximum number of rounds; between them, rounds end after `seconds`.
+        seconds: total time.
+        repeats: steps that are timed together; a GPU is synchronised after them.
+        warm: warm-up steps of each, not timed.
+        progress: called with the finished share, from 0 to 1.
+    """
+    names = list(steps)
+    for name in names:
+        for _ in range(warm):
+            steps[name]()
+    times: dict[str, list[float]] = {name: [] for name in names}
+    order = random.Random(0)
+    begun, (least, most) = time.perf_counter(), rounds
+    for done in range(most):
+        passed = (time.perf_counter() - begun) / max(seconds, 1e-9)
+        if done >= least and passed >= 1:
+            break
+        progress(max(done / most, min(passed, done / least)))
+        for name in order.sample(names, len(names)):
+            _wait(device)
+            start = time.perf_counter()
+            for _ in range(repeats):
+                steps[name]()
+            _wait(device)
+            times[name].append((time.perf_counter() - start) / repeats)
+    return times
+
+
+def median_ratio(theirs: Sequence[float], ours: Sequence[float]) -> float:
+    """Median over the rounds of their time / our time; above 1, ours is faster."""
+    return statistics.median(t / o for t, o in zip(theirs, ours, strict=True))
+
+
+def _wait(device: str) -> None:
+    if device == "cuda":
+        torch.cuda.synchronize()

@@ -1,0 +1,17 @@
+"""`vitreous compare`: one table of several runs."""
+
+from pathlib import Path
+from typing import Annotated
+
+from tyro.conf import Positional, arg
+
+
+def compare(runs: Annotated[tuple[Path, ...], Positional, arg(metavar="RUN...")]) -> None:
+    """Print one table of several runs: size, time and scores on their test parts.
+
+    Args:
+        runs: folders of finished runs.
+    """
+    from vitreous.cli.results import print_results
+
+    print_results(runs)

@@ -1,0 +1,1 @@
+"""Errors, settings, atomic files, terminal output, batching and optional packages, for every other package."""

@@ -1,0 +1,58 @@
+"""`Upload`: a file in memory that the readers accept like a path, so that uploads are never written to disk."""
+
+import io
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import IO, Any
+
+
+@dataclass(frozen=True)
+class Upload:
+    """Bytes with those methods of `pathlib.Path` that the readers call.
+
+    Args:
+        name: for messages.
+        suffix: the file type, e.g. `.csv`.
+        content: the bytes.
+    """
+
+    name: str
+    suffix: str
+    content: bytes
+
+    def __str__(self) -> str:
+        return self.name
+
+    def open(self, mode: str = "rb", encoding: str | None = None, newline: str | None = None) -> IO[Any]:
+        """The bytes, or the decoded text if an encoding is set."""
+        binary = io.BytesIO(self.content)
+        return binary if encoding is None else io.TextIOWrapper(binary, encoding=encoding, newline=newline)
+
+    @property
+    def stem(self) -> str:
+        """The name without the suffix."""
+        return self.name.removesuffix(self.suffix)
+
+    def is_file(self) -> bool:
+        return True
+
+    def is_dir(self) -> bool:
+        return False
+
+    @property
+    def size(self) -> int:
+        return len(self.content)
+
+
+InputFile = Path | Upload
+
+
+def as_input_file(path: str | PathLike[str] | Upload) -> InputFile:
+    """Convert a string to a path; an upload stays as it is."""
+    return path if isinstance(path, Upload) else Path(path)
+
+
+def file_size(file: InputFile) -> int:
+    """Size in bytes."""
+    return file.size if isinstance(file, Upload) else file.stat().st_size

@@ -1,0 +1,1 @@
+"""Gravitational waves (S2.11)."""

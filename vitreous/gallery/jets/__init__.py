@@ -1,0 +1,1 @@
+"""Jets at a collider (S2.10)."""

@@ -1,0 +1,1 @@
+"""Strong gravitational lenses (S2.12)."""

@@ -1,0 +1,1 @@
+"""Light curves of supernovae (S2.11)."""

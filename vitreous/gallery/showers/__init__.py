@@ -1,0 +1,1 @@
+"""Air showers of cosmic rays (S2.8)."""

@@ -1,0 +1,82 @@
+"""Sections on how the model reaches its predictions: maps, their faithfulness, attention heads and positions."""
+
+import numpy as np
+
+from vitreous.insight.attention import attention_model, head_measures, heads_figure, maps_figure, no_attention_note
+from vitreous.insight.attribution import METHODS
+from vitreous.insight.explanation import explain_figure
+from vitreous.insight.faithfulness import average_tests, faithfulness_figure, verdict
+from vitreous.insight.html_page import Section
+from vitreous.insight.positions import (
+    bias_figure,
+    grid_verdict,
+    has_position_table,
+    has_relative_bias,
+    patch_grid,
+    position_similarity,
+    similarity_figure,
+)
+from vitreous.insight.report.run import Run
+
+_LAYERS = 4  # layers of which the heads are drawn
+
+
+def single_predictions(run: Run) -> Section | None:
+    """A typical prediction and the worst one, with every map."""
+    if run.answers is None:
+        return None
+    typical, model = run.typical[0], run.predictor.model
+    figures = []
+    for name, index in (("A typical prediction", typical), ("The worst prediction", 0)):
+        sample, maps, tests = run.explanations[index]
+        figures.append((f"{name}: {sample.answer}", explain_figure(sample, maps, tests, sample.answer)))
+    text = "The input with every map that the model allows, and the effect of removing the marked parts."
+    if len(run.predictor.targets) > 1:
+        text += " With several quantities, the one with the largest error is explained."
+    if model.attends:
+        depth = attention_model(run.predictor).config.depth
+        layers = np.unique(np.linspace(0, depth - 1, _LAYERS).round().astype(int)).tolist()
+        heads = maps_figure(run.predictor, run.answers.samples[typical], layers)
+        which = "every layer" if len(layers) == depth else f"{len(layers)} of {depth} layers"
+        figures.append((f"The typical sample: attention of each head of {which}", heads))
+        missing = [name for name in METHODS if name not in run.explanations[typical].maps]
+        text += f" A package is missing for: {', '.join(missing)}." if missing else ""
+    else:
+        text += f" The {no_attention_note(model)}."
+    return Section("Explanations of single predictions", text, figures)
+
+
+def faithfulness(run: Run) -> Section | None:
+    """Which kind of map describes this model best."""
+    if run.answers is None:
+        return None
+    tests = average_tests([answer.tests for answer in run.explanations.values()])
+    text = (
+        f"Over {len(run.explanations)} samples, the worst and the most typical, {verdict(tests)}. A faithful map ranks "
+        "first the parts that the prediction depends on: it changes quickly when they are removed, and is restored "
+        "quickly when they alone are put back."
+    )
+    return Section("Faithfulness of the maps", text, [("Deletion and insertion", faithfulness_figure(tests, " "))])
+
+
+def heads(run: Run) -> Section | None:
+    """Attention distance and entropy of each head, by layer."""
+    if run.answers is None or not run.predictor.model.attends:
+        return None
+    samples = run.answers.samples[run.answers.drawn]
+    measures = head_measures(run.predictor, samples)
+    text = f"Means over {len(samples)} of the {run.samples_noun}, drawn evenly from all but the worst. "
+    text += " ".join(f"The {measure.label} {measure.trend}." for measure in measures)
+    figures = [("One point per head, against depth", heads_figure(measures))]
+    return Section("Attention distance and entropy", text, figures)
+
+
+def positions(run: Run) -> Section | None:
+    """Similarity of the position embeddings, and the relative biases."""
+    model, text, figures = run.predictor.model, "", []
+    if has_position_table(model):
+        text = f"The {grid_verdict(position_similarity(model), patch_grid(model))}."
+        figures.append(("Similarity of position embeddings", similarity_figure(model, run.predictor.axes, " ")))
+    if has_relative_bias(model):
+        figures.append(("Relative bias against displacement", bias_figure(model)))
+    return Section("Position embeddings and biases", text, figures) if figures else None

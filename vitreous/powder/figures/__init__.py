@@ -1,0 +1,1 @@
+"""Figures of powder patterns and their refinement."""

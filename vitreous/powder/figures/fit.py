@@ -1,0 +1,74 @@
+"""Figure of a refinement: observed and calculated pattern, and their difference."""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from vitreous.insight.style import figure
+from vitreous.powder.figures.reflections import label_strongest
+from vitreous.powder.refinement import Fit
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_CLOSE_UP = 12  # reflections in the close-up
+_LABELS = 6  # of them with indices
+_LABEL_DISTANCE, _LABEL_REACH = 0.07, 0.02  # of the axis
+
+
+def fit_figure(fit: Fit, title: str = "", ylabel: str = "intensity") -> "Figure":
+    """Draw observed points, fitted curve, background, reflections and difference, and a close-up of low angles.
+
+    Args:
+        fit: result of `refine`.
+        title: text before the residual Rwp.
+        ylabel: label of the intensity axis.
+    """
+    with figure(10, 5.5) as drawing:
+        whole, close = drawing.subplots(1, 2, width_ratios=(3, 2))
+        _draw(whole, fit, np.ones(len(fit.two_theta), dtype=bool))
+        _draw(close, fit, _low_angles(fit))
+        _label(close, fit)
+        text = f"$R_\\mathrm{{wp}}$ = {fit.rwp:.1%}, χ² = {fit.chi2:.3g}".replace("%", " %")
+        name = title.replace("$", r"\$")
+        whole.set_title(f"{name}, {text}" if name else text, loc="left", fontsize=9, parse_math=True)
+        close.set_title("low angles", loc="left", fontsize=9)
+        whole.set_ylabel(ylabel)
+        whole.legend(frameon=False, fontsize=8)
+    return drawing
+
+
+def _low_angles(fit: Fit) -> Any:
+    """The points of the close-up."""
+    strong = fit.positions[fit.intensities > 0]
+    end = strong[min(_CLOSE_UP, len(strong)) - 1] if len(strong) else fit.two_theta[-1]
+    step = 0.03 * (fit.two_theta[-1] - fit.two_theta[0])
+    start = max(fit.two_theta[0], strong[0] - step) if len(strong) else fit.two_theta[0]
+    return (fit.two_theta >= start) & (fit.two_theta <= end + step)
+
+
+def _draw(axes: Any, fit: Fit, points: Any) -> None:
+    x, observed, calculated = fit.two_theta[points], fit.observed[points], fit.calculated[points]
+    top = float(max(observed.max(), calculated.max()))
+    difference = observed - calculated
+    below = -0.1 * top - float(difference.max())
+    axes.plot(x, observed, ".", ms=2, color="0.45", label="observed")
+    axes.plot(x, calculated, lw=0.8, color="C3", label="calculated")
+    axes.plot(x, fit.background[points], lw=0.8, ls="--", color="C2", label="background")
+    axes.plot(x, below + difference, lw=0.6, color="C0", label="difference")
+    inside = (fit.positions >= x[0]) & (fit.positions <= x[-1])
+    marks = fit.positions[inside]
+    axes.plot(marks, np.full(len(marks), -0.05 * top), "|", color="k", ms=6, mew=0.6, label="reflections")
+    axes.set_ylim(below + float(difference.min()) - 0.03 * top, 1.12 * top)
+    axes.set_xlabel("2θ (°)")
+    axes.margins(x=0.01)
+
+
+def _label(axes: Any, fit: Fit) -> None:
+    """Indices of the strongest reflections of the close-up."""
+    low, high = axes.get_xlim()
+    inside = np.flatnonzero((fit.positions > low) & (fit.positions < high))
+    label_strongest(
+        axes, fit.positions[inside], fit.hkl[inside].tolist(), fit.intensities[inside], (fit.two_theta, fit.calculated),
+        _LABELS, _LABEL_DISTANCE * (high - low), _LABEL_REACH * (high - low),
+    )  # fmt: skip

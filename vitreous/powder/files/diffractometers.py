@@ -1,0 +1,95 @@
+"""Files of diffractometer makers: Panalytical, Rigaku and Bruker.
+
+geddes reads angles and intensities of all of them but not the wavelengths, which are read here. Only the first scan or
+range is read.
+"""
+
+import re
+import struct
+
+from vitreous.powder.files.content import Content, elements_named, in_angstrom, make_pattern, number_of, parse_xml
+from vitreous.powder.files.gsas import read_gsas
+from vitreous.powder.pattern import Pattern
+from vitreous.powder.radiation import Radiation, radiation_from_file
+
+_RAW1_WAVELENGTHS = 624  # byte offset in a RAW1.01 file
+_RAW4_FIRST_SEGMENT = 61
+_RAW4_SOURCE_SEGMENT, _RAW4_RANGE_SEGMENTS = 30, (0, 160)
+
+
+def read_xrdml(content: Content) -> Pattern:
+    """Panalytical: `usedWavelength` holds the doublet, and which of its lines was intended."""
+    radiation = Radiation()
+    for used in elements_named(parse_xml(content.data), "usedWavelength"):
+        if "beta" in used.get("intended", "").lower():
+            radiation = radiation_from_file(number_of(used, "kBeta"))
+        else:
+            names = ("kAlpha1", "kAlpha2", "ratioKAlpha2KAlpha1")
+            radiation = radiation_from_file(*(number_of(used, name) for name in names))
+        break
+    return make_pattern(*content.counts(), None, radiation)
+
+
+def read_ras(content: Content) -> Pattern:
+    """Rigaku text: lines `*KEY "value"` above the points."""
+    pairs = dict(re.findall(r'^\*HW_XG_(\w+)\s+"([^"]*)"', content.text(), re.MULTILINE))
+    unit = pairs.get("WAVE_LENGTH_UNIT")
+    first, second = (in_angstrom(pairs.get(f"WAVE_LENGTH_ALPHA{line}"), unit) for line in (1, 2))
+    return make_pattern(*content.counts(), None, _rigaku_radiation(first, second, pairs.get("WAVE_TYPE")))
+
+
+def read_rasx(content: Content) -> Pattern:
+    """Rigaku zip: the conditions of the first scan hold the wavelengths."""
+    radiation = Radiation()
+    for member in content.members(r"Data0/.*Conditions.*\.xml"):
+        root = parse_xml(member)
+        wave_type = next((element.text for element in elements_named(root, "WaveType")), None)
+        first, second = (number_of(root, f"WavelengthKalpha{line}") for line in (1, 2))
+        radiation = _rigaku_radiation(first, second, wave_type)
+        break
+    return make_pattern(*content.counts(), None, radiation)
+
+
+def _rigaku_radiation(first: float | None, second: float | None, wave_type: str | None) -> Radiation:
+    """The wave type `Ka1` means a monochromator that passes Kα1 only."""
+    single = (wave_type or "").strip().lower() in ("ka1", "kalpha1")
+    return radiation_from_file(first, None if single else second)
+
+
+def read_brml(content: Content) -> Pattern:
+    """Bruker zip: the file of the points also holds the wavelengths."""
+    radiation = Radiation()
+    for member in content.members(r".*RawData0\.xml"):
+        root = parse_xml(member)
+        names = ("WaveLengthAlpha1", "WaveLengthAlpha2", "WaveLengthRatio")
+        radiation = radiation_from_file(*(number_of(root, name) for name in names))
+        break
+    return make_pattern(*content.counts(), None, radiation)
+
+
+def read_raw(content: Content) -> Pattern:
+    """Bruker binary, versions RAW1.01 and RAW4.00; GSAS text has the same suffix."""
+    if not content.data.startswith(b"RAW"):
+        return read_gsas(content)
+    x, y = content.counts()  # also verifies all lengths in the file
+    return make_pattern(x, y, None, _raw_radiation(content.data))
+
+
+def _raw_radiation(data: bytes) -> Radiation:
+    if data.startswith(b"RAW1.01"):
+        return _raw_doublet(data, _RAW1_WAVELENGTHS)
+    offset = _RAW4_FIRST_SEGMENT
+    while offset + 8 <= len(data):
+        segment, length = struct.unpack_from("<II", data, offset)
+        if segment == _RAW4_SOURCE_SEGMENT and length >= 112:
+            return _raw_doublet(data, offset + 80)
+        if segment in _RAW4_RANGE_SEGMENTS or length < 8:
+            break
+        offset += length
+    return Radiation()
+
+
+def _raw_doublet(data: bytes, offset: int) -> Radiation:
+    """Kα1, Kα2, Kβ and the ratio of Kα2 to Kα1 as float64."""
+    first, second, _, ratio = struct.unpack_from("<4d", data, offset)
+    return radiation_from_file(first, second, ratio)

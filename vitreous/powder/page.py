@@ -1,0 +1,60 @@
+"""The result of indexing as one HTML page: unit cells, their probabilities, and the fit of the whole pattern."""
+
+from collections.abc import Sequence
+
+from vitreous.insight.html_page import Section, Table, percent, render_page
+from vitreous.powder.cell_text import COLUMNS, cell_columns, with_error
+from vitreous.powder.figures.fit import fit_figure
+from vitreous.powder.refinement import Fit
+from vitreous.powder.solution import IndexResult, Solution
+
+_MEANING = (
+    "M20 is de Wolff's figure of merit: how much nearer the lines are to calculated ones than by chance. Above 10 a "
+    "cell is worth a look, above 30 it is rarely wrong. F20 is Smith and Snyder's, in 1/°. The probability is "
+    "calibrated on simulated patterns: about 80 % of the cells with a probability of 80 % are right."
+)
+
+
+def indexed_page(result: IndexResult, command: str) -> str:
+    """The HTML page of a result, with the command that writes the page."""
+    solutions, fit = result.solutions, result.fit
+    sections = [Section("Cells", " ".join(f"{hint}." for hint in result.hints), tables=[_cells(solutions)])]
+    if fit is not None:
+        text = (
+            f"Cell, zero shift, widths and background were refined on the whole pattern (Rwp {percent(fit.rwp)}), with "
+            "a free intensity for each line. Standard errors are in parentheses, in units of the last digit."
+        )
+        figure = ("Observed and calculated pattern, and their difference", fit_figure(fit))
+        sections.append(Section("Fit", text, [figure], [_refined(fit)]))
+    sections.append(Section("What the numbers mean", _MEANING))
+    sections.append(Section("To make this page", code=command))
+    return render_page(result.name, "A unit cell from a powder pattern.", _summary(result.best), sections)
+
+
+def _summary(best: Solution | None) -> list[tuple[str, str]]:
+    if best is None:
+        return [("cells", "none")]
+    return [
+        ("lattice", f"{best.system} {best.centring}"), ("probability", percent(best.probability)),
+        ("M20", f"{best.m20:.0f}"), ("lines explained", f"{best.indexed} of {best.lines}"),
+    ]  # fmt: skip
+
+
+def _cells(solutions: Sequence[Solution]) -> Table:
+    rows = [
+        [
+            f"{s.system} {s.centring}", *cell_columns(s.conventional), f"{s.volume:.1f}", f"{s.m20:.1f}",
+            f"{s.f20:.1f}", f"{s.indexed}/{s.lines}", percent(s.probability),
+        ]
+        for s in solutions
+    ]  # fmt: skip
+    return Table(
+        ("lattice", *COLUMNS, "V (Å³)", "M20", "F20", "lines", "probability"), rows, "Unit cells, likeliest first"
+    )
+
+
+def _refined(fit: Fit) -> Table:
+    rows = [
+        [label, with_error(value, error)] for label, value, error in zip(COLUMNS, fit.cell, fit.errors, strict=True)
+    ]
+    return Table(("parameter", "value"), rows, "The refined cell")

@@ -1,0 +1,187 @@
+"""The least-squares problem of a refinement.
+
+Areas of the reflections (≥ 0) and the background are linear; they are solved exactly for every trial of the few other
+parameters (variable projection).
+"""
+
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from vitreous.powder.bragg import bragg_angle
+from vitreous.powder.least_squares import Damping, Trial, minimise
+from vitreous.powder.refinement.data import Data
+from vitreous.powder.refinement.nonnegative import add_ridge, solve_nonnegative
+from vitreous.powder.refinement.profile import HIGHEST, LOWEST, Array, Mask, Profiles, Shape, profiles
+
+_REFERENCE_S = 0.17  # 1/Å, half of 1/d at the reference angle of the profile; 30° for copper radiation
+_KNOT_DISTANCE = 6.0  # degrees of 2θ between knots of the background
+_BLOCK = 256  # points
+_SETTLED = 0.1  # standard errors: smaller steps end the refinement
+_LARGEST_SINE = 0.99999
+_DAMPING = Damping(start=1e-3, decrease=10.0, increase=10.0, least=1e-7, least_rejected=1e-3)
+
+
+class State(NamedTuple):
+    """The problem at one trial of the parameters."""
+
+    theta: Array
+    cost: float
+    present: Mask  # linear unknowns that are not zero: reflections, and all of the background
+    linear: Array
+    lines: Profiles
+    positions: Array
+    columns: Array  # (reflections, points): the lines over the standard errors
+    gram: Array
+    jacobian: Array  # (points, parameters) of the calculated curve at fixed linear unknowns
+    background: Array
+    calculated: Array
+
+
+class Problem:
+    """Least squares for one range of the data and its reflections.
+
+    The parameters `theta` are the free elements of the reciprocal metric, the zero shift, the sample displacement, and
+    those of the profile (`Shape`).
+
+    Args:
+        data: the points.
+        form: `(reflections, metric)`: factors of the free elements of the metric in 1/d².
+        wavelengths: of Kα1 and of Kα2 (None without a doublet), in ångström.
+        expected: expected parameters.
+        spread: standard errors of the expected parameters; infinite where nothing is known.
+        free: which parameters are refined.
+    """
+
+    def __init__(
+        self, data: Data, form: Array, wavelengths: tuple[float, float | None], expected: Array, spread: Array,
+        free: Mask,
+    ) -> None:  # fmt: skip
+        self.data, self.form, self.wavelengths, self.expected, self.free = data, form, wavelengths, expected, free
+        self.count, self.metric = form.shape
+        self.prior = 1 / spread**2
+        self.reference = math.degrees(2 * math.asin(min(0.5, _REFERENCE_S * wavelengths[0])))
+        self.low, self.high = (
+            np.array([*[end] * (self.metric + 2), *shape]) for end, shape in ((-np.inf, LOWEST), (np.inf, HIGHEST))
+        )
+        self.root = 1 / np.sqrt(data.variance)
+        self.splines = _splines(data.x)
+        self.strict = np.arange(self.count + self.splines.shape[1]) < self.count  # linear unknowns that must be ≥ 0
+        self._splines_root = self.splines * self.root[:, None]
+        self._splines_gram = self._splines_root.T @ self._splines_root
+        self._target = data.y * self.root
+
+    def positions(self, theta: Array, wavelength: float) -> tuple[Array, Array]:
+        """2θ of the reflections in degrees, and its derivatives `(reflections, metric + 2)`."""
+        k = self.metric
+        s = np.sqrt(np.clip(self.form @ theta[:k], 1e-12, None))
+        angle = bragg_angle(s, wavelength, _LARGEST_SINE)
+        by_metric = np.degrees(self.form * wavelength**2 / (2 * np.sin(2 * angle))[:, None])
+        cosine = np.cos(angle)
+        positions = np.degrees(2 * angle) + theta[k] + theta[k + 1] * cosine
+        return positions, np.column_stack([by_metric, np.ones_like(cosine), cosine])
+
+    def evaluate(self, theta: Array, present: Mask | None = None) -> State:
+        """The best areas and background for these parameters; `present` of a nearby state is a good first guess."""
+        first, second = self.wavelengths
+        positions, by_metric = self.positions(theta, first)
+        partners = None if second is None else self.positions(theta, second)[0]
+        lines = profiles(self.data.x, positions, partners, Shape(*theta[self.metric + 2 :]), self.reference)
+        size, line = len(self.data.x), np.repeat(np.arange(self.count), np.diff(lines.starts))
+        columns = np.zeros((self.count, size))
+        columns[line, lines.points] = lines.value * self.root[lines.points]
+        cross = columns @ self._splines_root
+        gram = np.block([[_products(columns, lines), cross], [cross.T, self._splines_gram]])
+        right = np.concatenate([columns @ self._target, self._splines_root.T @ self._target])
+        guess = np.ones_like(self.strict) if present is None else present
+        linear, present = solve_nonnegative(gram, right, self.strict, guess)
+        areas = linear[: self.count]
+        background = self.splines @ linear[self.count :]
+        calculated = background + (areas @ columns) / self.root
+        strength = areas[line]
+        moved = lines.by_position * strength
+        parts = [moved * column[line] for column in by_metric.T] + [part * strength for part in lines.by_shape]
+        jacobian = np.column_stack([np.bincount(lines.points, part, size) for part in parts]).astype(np.float64)
+        residual = (self.data.y - calculated) * self.root
+        cost = float(residual @ residual + self.prior @ (theta - self.expected) ** 2)
+        return State(
+            theta, cost, present, linear, lines, positions, columns, gram, jacobian, background, calculated
+        )  # fmt: skip
+
+    def normal(self, state: State) -> tuple[Array, Array]:
+        """Normal matrix of the free parameters with the linear ones projected out, and its right-hand side."""
+        jacobian = state.jacobian[:, self.free] * self.root[:, None]
+        cross = np.concatenate([state.columns @ jacobian, self._splines_root.T @ jacobian])[state.present]
+        projected = cross.T @ np.linalg.solve(add_ridge(state.gram[np.ix_(state.present, state.present)]), cross)
+        residual = (self.data.y - state.calculated) * self.root
+        away = (self.expected - state.theta)[self.free] * self.prior[self.free]
+        return jacobian.T @ jacobian - projected + np.diag(self.prior[self.free]), jacobian.T @ residual + away
+
+    def excess(self, state: State) -> float:
+        """Variance of the fit relative to pure noise, at least 1.
+
+        χ² times the correction of Bérar & Lelann (1991) for residuals that are correlated from point to point.
+        """
+        residual = (self.data.y - state.calculated) * self.root
+        runs = np.concatenate([[0], np.flatnonzero(np.diff(np.sign(residual))) + 1])
+        square = max(float(residual @ residual), 1e-300)
+        correlated = float(np.sum(np.add.reduceat(residual, runs) ** 2)) / (1 + 4 / math.pi) / square  # 1 for noise
+        freedom = len(residual) - int(state.present.sum()) - int(self.free.sum())
+        return max(1.0, square / max(1, freedom)) * max(1.0, correlated)
+
+    def minimise(self, state: State, steps: int) -> tuple[State, bool]:
+        """Levenberg-Marquardt steps that move no line by more than its width; also whether they converged."""
+        points = len(self.data.x)
+
+        def settled(state: State, gain: float) -> bool:
+            return gain < _SETTLED**2 * max(1.0, state.cost / points)
+
+        return minimise(state, self._linearise, settled, steps=steps, retries=6, damping=_DAMPING)
+
+    def _linearise(self, state: State) -> Callable[[float], Trial[State]]:
+        matrix, right = self.normal(state)
+        loose = ~self._at_bounds(state.theta[self.free], right)
+        free = np.flatnonzero(self.free)[loose]
+        matrix, right = matrix[np.ix_(loose, loose)], right[loose]
+        scale = np.sqrt(np.maximum(np.diag(matrix), 1e-30))
+        matrix = matrix / scale / scale[:, None]
+
+        def attempt(damping: float) -> Trial[State]:
+            move = np.zeros_like(state.theta)
+            move[free] = np.linalg.solve(matrix + damping * np.eye(len(scale)), right / scale) / scale
+            predicted = float(right @ move[free])
+            shift = self.positions(state.theta + move, self.wavelengths[0])[0] - state.positions
+            move *= min(1.0, float(np.min(state.lines.width / (np.abs(shift) + 1e-9))))
+            trial = self.evaluate(np.clip(state.theta + move, self.low, self.high), state.present)
+            negligible = predicted < 0.1 * max(1.0, state.cost / len(self.data.x))
+            return Trial(trial, trial.cost < state.cost, state.cost - trial.cost, negligible)
+
+        return attempt
+
+    def _at_bounds(self, values: Array, downhill: Array) -> Mask:
+        """Free parameters at a bound that the next step would cross."""
+        low, high = self.low[self.free], self.high[self.free]
+        return np.asarray(((values <= low) & (downhill < 0)) | ((values >= high) & (downhill > 0)))
+
+
+def _splines(x: Array) -> Array:
+    """Cubic B-splines on even knots for the background: `(points, n)`."""
+    pieces = max(1, round((x[-1] - x[0]) / _KNOT_DISTANCE))
+    u = np.abs((x - x[0])[:, None] * pieces / (x[-1] - x[0]) - np.arange(-1, pieces + 2))
+    return np.asarray(np.where(u < 1, 4 - 6 * u**2 + 3 * u**3, np.clip(2 - u, 0, None) ** 3) / 6)
+
+
+def _products(columns: Array, lines: Profiles) -> Array:
+    """`columns @ columns.T` of rows `(reflections, points)` that are zero outside their windows."""
+    result = np.zeros((len(columns), len(columns)))
+    filled = np.flatnonzero(np.diff(lines.starts))
+    first, last = lines.points[lines.starts[filled]], lines.points[lines.starts[filled + 1] - 1]
+    for start in range(0, columns.shape[1], _BLOCK):
+        near = filled[(first < start + _BLOCK) & (last >= start)]
+        if len(near):
+            rows = slice(near[0], near[-1] + 1)
+            part = columns[rows, start : start + _BLOCK]
+            result[rows, rows] += part @ part.T
+    return result

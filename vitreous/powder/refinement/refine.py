@@ -1,0 +1,279 @@
+"""Pawley refinement: a fit of the whole pattern without a structure makes an approximate cell exact.
+
+The range of the fit grows in stages, so that reflections at high angles enter only when the cell is good enough to
+separate them.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from threadpoolctl import threadpool_limits
+
+from vitreous.core.errors import InputError, check_choice
+from vitreous.powder.cell import CENTRINGS, FORMS, NAMES, check_cell, full_cell, targets
+from vitreous.powder.refinement.data import Data, select_data
+from vitreous.powder.refinement.metric import (
+    Indices,
+    ReciprocalMetric,
+    angles_of,
+    cell_from_elements,
+    metric_of_cell,
+    reflection_forms,
+)
+from vitreous.powder.refinement.problem import Problem, State
+from vitreous.powder.refinement.profile import START, Array, Shape
+
+_SHIFTS = (0.03, 0.02)  # degrees: expected size of zero shift and displacement
+_SPREAD = Shape(math.inf, 0.4, 0.4, math.inf, 0.3, 0.01, 0.2)  # expected size of the profile parameters
+_METRIC_SPREAD = 0.005  # relative error of the first reciprocal metric
+_EDGE = 0.2  # degrees: lines are fitted this far beyond the end of a range
+_TRIALS = 3  # starting points that are followed through the first range
+_EARLY = frozenset({"metric", "zero", "log_width", "mixing"})  # parameters of the first stage
+_LATER = frozenset({"slope", "dip", "axial"})
+
+
+@dataclass(frozen=True)
+class Fit:
+    """A refined cell and the fitted pattern.
+
+    Attributes:
+        cell: a, b, c in ångström, α, β, γ in degrees.
+        errors: standard errors of the cell; 0 for parameters fixed by the system.
+        zero: zero shift in degrees, added to all angles by the instrument.
+        zero_error: its standard error.
+        displacement: shift by a displaced sample at low angle, in degrees; it falls as cos θ.
+        displacement_error: its standard error.
+        two_theta: degrees, the fitted points.
+        observed: intensities at these points.
+        calculated: fitted curve, with background.
+        background: fitted background.
+        hkl: `(n, 3)` reflections in the range.
+        positions: `(n,)` observed 2θ of the reflections (Kα1), degrees.
+        intensities: `(n,)` areas, in the unit of the data times degrees.
+        rwp: weighted profile residual, √(Σ w (o - c)² / Σ w o²).
+        rexp: the rwp expected from noise alone.
+        chi2: (rwp / rexp)².
+        converged: whether the last steps were small relative to the errors.
+    """
+
+    cell: tuple[float, ...]
+    errors: tuple[float, ...]
+    zero: float
+    zero_error: float
+    displacement: float
+    displacement_error: float
+    two_theta: Array
+    observed: Array
+    calculated: Array
+    background: Array
+    hkl: Indices
+    positions: Array
+    intensities: Array
+    rwp: float
+    rexp: float
+    chi2: float
+    converged: bool
+
+
+def refine(
+    two_theta: Array,
+    intensity: Array,
+    cell: Sequence[float],
+    *,
+    wavelength: float,
+    wavelength2: float | None = None,
+    ratio: float = 0.0,
+    system: str = "triclinic",
+    centring: str = "P",
+    sigma: Array | None = None,
+    zero: float = 0.0,
+    displacement: bool | None = None,
+    limit: tuple[float, float] | None = None,
+    most: int = 200,
+) -> Fit:
+    """Fit a cell to a pattern.
+
+    Args:
+        two_theta: degrees, ascending.
+        intensity: counts, or any other unit.
+        cell: a, b, c in ångström, α, β, γ in degrees, in the conventional setting of the system (trigonal: hexagonal
+            axes), accurate to about 0.3 %.
+        wavelength: ångström; Kα1 of a doublet.
+        wavelength2: of Kα2, ångström; its ratio to Kα1 is then refined.
+        ratio: first value of the ratio of Kα2 to Kα1.
+        system: crystal system, which determines the free parameters of the cell.
+        centring: P, A, B, C, I, F or R.
+        sigma: standard errors of the intensities; by default those of counts, or estimated for other units.
+        zero: zero shift in degrees, accurate to about 0.1°.
+        displacement: whether to refine the sample displacement; by default only with Kα2, since a flat sample in a
+            laboratory has one and a capillary at a synchrotron has not.
+        limit: first and last 2θ to use, degrees.
+        most: largest number of reflections; the range ends where there are more.
+    """
+    _check_arguments(cell, wavelength, wavelength2, ratio, system, centring, zero)
+    data = select_data(two_theta, intensity, sigma, limit)
+    lattice = metric_of_cell(cell, system)
+    hkl, form = reflection_forms(lattice, system, centring, wavelength, (data.x[0], data.x[-1]), most)
+    angles = angles_of(form, lattice, wavelength)
+    if len(form) == most:
+        data = data.before(angles[-1] - _EDGE)
+    if len(data.x) < len(form) + 40:
+        raise InputError(f"two_theta: found {len(data.x)} point(s) for {len(form)} reflections, expected more points")
+    displaced = wavelength2 is not None if displacement is None else displacement
+    shape = START._replace(ratio=ratio if wavelength2 is not None else 0.0)
+    stages = _Stages(data, form, angles, (wavelength, wavelength2), np.array([*lattice.first, zero, 0.0, *shape]))
+    with threadpool_limits(1):  # the matrices are small: several threads would mostly wait for each other
+        problem, state, converged = stages.run(displaced)
+        return _fit(problem, state, hkl, lattice, system, converged)
+
+
+def _check_arguments(
+    cell: Sequence[float], wavelength: float, wavelength2: float | None, ratio: float, system: str, centring: str,
+    zero: float,
+) -> None:  # fmt: skip
+    check_choice("system", system, FORMS)
+    check_choice("centring", centring, CENTRINGS)
+    check_cell(list(cell))
+    for name, value in (("wavelength", wavelength), ("wavelength2", wavelength2)):
+        if value is not None and not 0.05 < value < 20:
+            raise InputError(f"{name}: found {value:g}, expected 0.05 to 20 Å")
+    if not 0 <= ratio <= 1 or not abs(zero) < 5:
+        raise InputError(f"ratio, zero: found {ratio:g}, {zero:g}, expected 0 to 1 and below 5°")
+
+
+@dataclass
+class _Stages:
+    """Fits of growing ranges, with more and more free parameters."""
+
+    data: Data
+    form: Array
+    angles: Array
+    wavelengths: tuple[float, float | None]
+    expected: Array
+
+    def run(self, displaced: bool) -> tuple[Problem, State, bool]:
+        """The last problem, its solution, and whether it converged."""
+        late = _EARLY | _LATER | ({"ratio"} if self.wavelengths[1] is not None else set())
+        final = late | {"drift"} | ({"displacement"} if displaced else set())
+        every = len(self.form)
+        counts = [n for n in self._counts() if n < every and self._points_below(n) > n + 40]
+        problem = self._problem([*counts, every][0], _EARLY)
+        state, converged = problem.evaluate(self.expected), False
+        begun = [(problem.minimise(start, 8)[0], problem) for start in self._starts(problem)]
+        for count in [*counts[1:], every]:
+            last = count == every
+            ends = []
+            for before, old in begun:
+                problem = self._problem(count, final if last else late, old.excess(before))
+                ends.append((*problem.minimise(problem.evaluate(before.theta), 25 if last else 8), problem))
+            state, converged, problem = min(ends, key=lambda end: end[0].cost)
+            begun = [(state, problem)]
+        if self.data.counted:
+            self.data = self.data._replace(variance=np.maximum(state.calculated, 1.0))
+            problem = self._problem(every, final, problem.excess(state))
+            state, converged = problem.minimise(problem.evaluate(state.theta), 25)
+        return problem, state, converged
+
+    @property
+    def _metric(self) -> int:
+        """Free elements of the metric."""
+        return int(self.form.shape[1])
+
+    def _counts(self) -> list[int]:
+        """Reflections of each range: as far as a cell with an error of 0.3 % leaves lines near their positions."""
+        least = 2 * self._metric + 3
+        return sorted(
+            {max(least, min(n, int((self.angles < a).sum()))) for n, a in ((30, 35.0), (70, 55.0), (140, 75.0))}
+        )
+
+    def _points_below(self, count: int) -> int:
+        return len(self.data.before(self.angles[count - 1] - _EDGE).x)
+
+    def _problem(self, count: int, free: frozenset[str] | set[str], excess: float = 1.0) -> Problem:
+        """The fit of the first reflections."""
+        last = count == len(self.form)
+        names = np.array(["metric"] * self._metric + ["zero", "displacement", *Shape._fields])
+        spread = np.array([*[_METRIC_SPREAD] * self._metric, *_SHIFTS, *_SPREAD])
+        if last:
+            spread = np.where(names == "metric", np.inf, spread)
+        data = self.data if last else self.data.before(self.angles[count - 1] - _EDGE)
+        chosen = np.array([name in free for name in names])
+        spread = spread / math.sqrt(excess)
+        return Problem(data, self.form[:count], self.wavelengths, self.expected, spread, chosen)
+
+    def _starts(self, problem: Problem) -> list[State]:
+        """For several zero shifts, the best of several widths; the best of these."""
+        k = self._metric
+        least = 2 * float(np.median(np.diff(problem.data.x)))
+        starts = []
+        for shift in (0.0, -0.04, 0.04, -0.08, 0.08):
+            trials = []
+            for width in (0.05, 0.1, 0.2):
+                trial = self.expected.copy()
+                trial[k] += shift
+                trial[k + 2] = math.log(max(width, least))
+                trials.append(problem.evaluate(trial))
+            starts.append(min(trials, key=lambda state: state.cost))
+        return sorted(starts, key=lambda state: state.cost)[:_TRIALS]
+
+
+def _fit(problem: Problem, state: State, hkl: Indices, lattice: ReciprocalMetric, system: str, converged: bool) -> Fit:
+    """The cell, its errors and the residuals of a solution."""
+    data, k = problem.data, problem.metric
+    residual = (data.y - state.calculated) * problem.root
+    freedom = max(1, len(data.x) - int(state.present.sum()) - int(problem.free.sum()))
+    weighted = float(np.sum((data.y * problem.root) ** 2))
+    covariance = _covariance(problem, state)
+    cell, errors = _cell_with_errors(state.theta[:k], covariance[:k, :k], lattice, system)
+    order = np.argsort(state.positions)
+    return Fit(
+        cell=cell,
+        errors=errors,
+        zero=float(state.theta[k]),
+        zero_error=math.sqrt(covariance[k, k]),
+        displacement=float(state.theta[k + 1]),
+        displacement_error=math.sqrt(covariance[k + 1, k + 1]),
+        two_theta=data.x,
+        observed=data.y,
+        calculated=state.calculated,
+        background=state.background,
+        hkl=hkl[order],
+        positions=state.positions[order],
+        intensities=state.linear[: problem.count][order],
+        rwp=math.sqrt(float(residual @ residual) / weighted),
+        rexp=math.sqrt(freedom / weighted),
+        chi2=float(residual @ residual) / freedom,
+        converged=converged,
+    )
+
+
+def _covariance(problem: Problem, state: State) -> Array:
+    """Covariance of all parameters; 0 for those that were not refined."""
+    matrix, _ = problem.normal(state)
+    size = np.sqrt(np.diag(matrix))
+    inverse = np.linalg.pinv(matrix / size / size[:, None], hermitian=True)
+    covariance = np.zeros((len(state.theta), len(state.theta)))
+    covariance[np.ix_(problem.free, problem.free)] = inverse / size / size[:, None] * problem.excess(state)
+    return covariance
+
+
+def _cell_with_errors(
+    first: Array, covariance: Array, lattice: ReciprocalMetric, system: str
+) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Cell and standard errors from the reciprocal metric and its covariance."""
+    values, scale, forms = first * lattice.scale, lattice.scale, lattice.forms
+    free = [NAMES.index(target.name) for target in targets(system)]
+    cell = cell_from_elements(values, forms)
+    derivative = np.zeros((len(free), len(first)))
+    for i in range(len(first)):
+        move = np.zeros(len(first))
+        move[i] = 1e-6 * scale[i]
+        difference = cell_from_elements(values + move, forms) - cell_from_elements(values - move, forms)
+        derivative[:, i] = difference[free] / 2e-6
+    errors = torch.tensor(np.sqrt(np.diag(derivative @ covariance @ derivative.T)))[None]
+    full_errors = full_cell(system, errors)[0].tolist()
+    angles = [error if i in free else 0.0 for i, error in enumerate(full_errors) if i >= 3]
+    return tuple(full_cell(system, torch.tensor(cell[free])[None])[0].tolist()), (*full_errors[:3], *angles)

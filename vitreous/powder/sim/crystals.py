@@ -1,0 +1,191 @@
+"""Random crystals in batches: realistic cells, lines with the absences of a space group, Wilson intensities.
+
+Random numbers come from torch's default generator of the device, so `torch.manual_seed` determines all of them.
+"""
+
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from vitreous.core.errors import InputError, check_choice
+from vitreous.powder.cell import PAIRS, quadratic_form, reciprocal_metric
+from vitreous.powder.reduction import is_niggli_reduced
+from vitreous.powder.sim import space_groups
+from vitreous.powder.sim.tables import load_table
+
+_FALL_OFF = (2.5, 6.0)  # Å², Debye-Waller factors that replace form factors and vibration of the atoms
+_MAX_LENGTH = 30.0  # Å
+_HOLOHEDRIES = {  # a space group with the point symmetry of the lattice
+    "triclinic": 2, "monoclinic": 10, "orthorhombic": 47, "tetragonal": 123, "trigonal": 191, "hexagonal": 191,
+    "cubic": 221,
+}  # fmt: skip
+
+
+_AXES = ((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0))
+_DIRECTIONS = {
+    "tetragonal": _AXES[2:], "trigonal": _AXES[2:], "hexagonal": _AXES[2:], "cubic": ((1 / 3, 1 / 3, 1 / 3),)
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Lines:
+    """The diffraction lines of a batch of crystals.
+
+    Args:
+        s: `(n,)`, 1/d in 1/Å.
+        intensity: `(n,)`, multiplicity times |F|², in any unit.
+        owner: `(n,)`, the crystal of each line.
+        tilt: `(n, 3)`, cos² of the angles between the plane normal and a*, b* and c*.
+        directions: `(k, 3)`, possible axes of preferred orientation as weights of a*, b* and c*, to average over
+            equivalent axes.
+        count: number of crystals.
+    """
+
+    s: Tensor
+    intensity: Tensor
+    owner: Tensor
+    tilt: Tensor
+    directions: Tensor
+    count: int
+
+    def joined(self, s: Tensor, intensity: Tensor, owner: Tensor, tilt: Tensor) -> "Lines":
+        """These and other lines of the same crystals."""
+        return replace(
+            self,
+            s=torch.cat([self.s, s]),
+            intensity=torch.cat([self.intensity, intensity]),
+            owner=torch.cat([self.owner, owner]),
+            tilt=torch.cat([self.tilt, tilt]),
+        )
+
+
+@dataclass(frozen=True)
+class Crystals:
+    """A batch of random crystals: cells `(B, 6)`, space group numbers `(B,)`, and their lines."""
+
+    cell: Tensor
+    group: Tensor
+    lines: Lines
+
+
+def random_crystals(system: str, count: int, s_max: float, device: torch.device | str = "cpu") -> Crystals:
+    """Crystals of a system with all lines up to 1/d = `s_max` (1/Å).
+
+    Intensities follow Wilson's statistics: |F|² has an exponential distribution or, in centrosymmetric groups, that of
+    a squared normal variable. The mean |F|² is inversely proportional to the multiplicity, so that all lines of a
+    powder are equally strong on average.
+    """
+    check_choice("system", system, space_groups.SYSTEMS)
+    cell = random_cells(system, count, device)
+    table = _table(system, s_max, torch.device(device))
+    group = torch.multinomial(table.frequency, count, replacement=True)
+    inverse = reciprocal_metric(cell)  # (B, 3, 3)
+    square = quadratic_form(inverse) @ table.products.T  # (B, M) of 1/d²
+    present = (square < s_max**2) & table.present[group]
+    owner, place = present.nonzero(as_tuple=True)
+    s = square[owner, place].sqrt()
+    centric = table.centric[group][owner]
+    normal = torch.randn_like(s)
+    wilson = torch.where(centric, normal.square(), -torch.rand_like(s).clamp(min=1e-12).log())
+    fall = torch.empty(count, device=device).uniform_(*_FALL_OFF)
+    hkl, metric = table.hkl[place], inverse[owner]
+    along = hkl[:, :1] * metric[:, 0] + hkl[:, 1:2] * metric[:, 1] + hkl[:, 2:] * metric[:, 2]  # (n, 3)
+    tilt = along.square() / (s.square()[:, None] * metric.diagonal(dim1=1, dim2=2))
+    intensity = wilson * torch.exp(-fall[owner] * s.square() / 2)
+    return Crystals(cell, table.numbers[group], Lines(s, intensity, owner, tilt, table.directions, count))
+
+
+def random_cells(system: str, count: int, device: torch.device | str = "cpu") -> Tensor:
+    """Realistic cells `(count, 6)`; triclinic ones are Niggli-reduced, half of them acute."""
+    if system != "triclinic":
+        values = _draw_parameters(system, count, device)
+        a = values[:, 0].exp()
+        b = values[:, 1].exp() if system in ("monoclinic", "orthorhombic") else a
+        c = a if system == "cubic" else values[:, -1 if system != "monoclinic" else 2].exp()
+        right = torch.full_like(a, 90.0)
+        beta = values[:, 3] if system == "monoclinic" else right
+        gamma = right + 30 if system in ("trigonal", "hexagonal") else right
+        return torch.stack([a, b, c.clamp(max=_MAX_LENGTH), right, beta, gamma], dim=1)
+    accepted: list[Tensor] = []
+    while sum(len(part) for part in accepted) < count:
+        values = _draw_parameters(system, 2 * count + 64, device)
+        a = values[:, 0].exp()
+        b = a * values[:, 1].clamp(min=0).exp()
+        c = (b * values[:, 2].clamp(min=0).exp()).clamp(max=_MAX_LENGTH)
+        sign = torch.where(torch.rand_like(a) < 0.5, -1.0, 1.0)
+        cell = torch.cat([torch.stack([a, b, c], dim=1), 90 + sign[:, None] * values[:, 3:]], dim=1)
+        accepted.append(cell[is_niggli_reduced(cell)])
+    return torch.cat(accepted)[:count]
+
+
+def _draw_parameters(system: str, count: int, device: torch.device | str) -> Tensor:
+    """Parameters `(count, k)` with the marginal distributions and the correlations of the prior."""
+    quantiles, factor = _marginals(system, torch.device(device))
+    normal = torch.randn(count, len(factor), device=device) @ factor.T
+    share = 0.5 * (1 + torch.erf(normal / 2**0.5))
+    place = ((share - 0.01) / 0.98 * (quantiles.shape[1] - 1)).clamp(0, quantiles.shape[1] - 1.001)
+    low = place.long()
+    rows = torch.arange(len(factor), device=device)
+    below, above = quantiles[rows, low], quantiles[rows, low + 1]
+    return below + (place - low) * (above - below)
+
+
+@lru_cache(maxsize=32)
+def _marginals(system: str, device: torch.device) -> tuple[Tensor, Tensor]:
+    """Quantiles of each parameter, and the Cholesky factor of their correlations."""
+    quantiles, factor = (
+        torch.as_tensor(load_table("prior")[f"{system}_{name}"], device=device) for name in ("quantiles", "factor")
+    )
+    return quantiles, factor
+
+
+@dataclass(frozen=True)
+class _Table:
+    """Reflections of a system, one of each set with the same d, and which space groups show them."""
+
+    hkl: Tensor  # (M, 3)
+    products: Tensor  # (M, 6): h², k², l², kl, hl, hk
+    numbers: Tensor  # (G,), numbers of the space groups
+    present: Tensor  # (G, M), whether the group has the reflection
+    centric: Tensor  # (G,)
+    frequency: Tensor  # (G,), of the group in real crystals
+    directions: Tensor  # (k, 3), see `Lines`
+
+
+@lru_cache(maxsize=32)
+def _table(system: str, s_max: float, device: torch.device) -> _Table:
+    if not 0 < s_max <= 2:
+        raise InputError(f"s_max: found {s_max:g}, expected 0 to 2 per ångström")
+    prior, numbers = load_table("prior"), np.array(space_groups.groups_of_system(system))
+    longest = _longest_axes(system)
+    most = (int(longest[0] * s_max), int(longest[1] * s_max), int(longest[2] * s_max))
+    rotations, translations = space_groups.operations(_HOLOHEDRIES[system])
+    hkl = space_groups.unique_reflections(rotations, translations, most).hkl.double()
+    images = torch.einsum("mi,nij->nmj", hkl, torch.as_tensor(rotations, dtype=torch.float64))
+    frequency = prior["frequency"][numbers - 1]
+    numbers, frequency = numbers[frequency > 0], frequency[frequency > 0]
+    absent = [space_groups.are_absent(images.flatten(0, 1), int(n)).view(images.shape[:2]) for n in numbers]
+    present = ~torch.stack(absent)
+    return _Table(
+        hkl.float().to(device),
+        torch.stack([hkl[:, i] * hkl[:, j] for i, j in PAIRS], dim=1).float().to(device),
+        torch.as_tensor(numbers, device=device),
+        present.any(1).to(device),
+        torch.tensor([space_groups.centrosymmetric(int(n)) for n in numbers], device=device),
+        torch.as_tensor(frequency, device=device),
+        torch.tensor(_DIRECTIONS.get(system, _AXES), device=device),
+    )
+
+
+def _longest_axes(system: str) -> tuple[float, float, float]:
+    """The longest axes of `random_cells`, in ångström."""
+    top = load_table("prior")[f"{system}_quantiles"][:, -1].astype(float)
+    if system == "triclinic":
+        a, b = np.exp(top[0]), np.exp(top[0] + top[1])
+        return float(a), float(b), min(_MAX_LENGTH, float(np.exp(top[:3].sum())))
+    lengths = np.exp(top[:3]) if system in ("monoclinic", "orthorhombic") else np.exp(top[[0, 0, -1]])
+    a, b, c = np.minimum(lengths, _MAX_LENGTH).tolist()
+    return a, b, c

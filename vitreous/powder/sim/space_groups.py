@@ -1,0 +1,145 @@
+"""The 230 space groups: symmetry operations and unique reflections, from tables and without other packages.
+
+An operation is `x -> R x + t`. The equivalents of a reflection `h`, a row, are `h R` and, by Friedel's law, `-h R`.
+"""
+
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from vitreous.core.errors import InputError, check_choice
+from vitreous.powder.sim.tables import load_table
+
+SYSTEMS = ("triclinic", "monoclinic", "orthorhombic", "tetragonal", "trigonal", "hexagonal", "cubic")
+_CENTRINGS = {  # centring vectors in 1/24, without (0, 0, 0)
+    (): "P", ((0, 12, 12),): "A", ((12, 12, 0),): "C", ((12, 12, 12),): "I",
+    ((0, 12, 12), (12, 0, 12), (12, 12, 0)): "F", ((16, 8, 8), (8, 16, 16)): "R",
+}  # fmt: skip
+_WHOLE = 1e-3  # tolerance of an integer h·t: translations are multiples of 1/24 or decimals of a file
+_CHUNK = 1 << 22  # images of reflections in memory at once
+
+
+class Reflections(NamedTuple):
+    """One reflection of each set of equivalents.
+
+    `multiplicity` is the size of the set with its Friedel mates; `centric` marks sets with restricted phases.
+    """
+
+    hkl: Tensor  # (M, 3) int16
+    multiplicity: Tensor  # (M,) int16
+    centric: Tensor  # (M,) bool
+
+
+def _check_number(number: int) -> None:
+    if not 1 <= number <= 230:
+        raise InputError(f"space group: found number {number}, expected 1 to 230")
+
+
+def system_of(number: int) -> str:
+    """The crystal system of a space group; R groups are trigonal."""
+    _check_number(number)
+    return SYSTEMS[load_table("tables")["systems"][number - 1]]
+
+
+def groups_of_system(system: str) -> tuple[int, ...]:
+    """Numbers of the space groups of a crystal system."""
+    check_choice("system", system, SYSTEMS)
+    return tuple((np.flatnonzero(load_table("tables")["systems"] == SYSTEMS.index(system)) + 1).tolist())
+
+
+def centrosymmetric(number: int) -> bool:
+    """Whether a group has an inversion centre."""
+    _check_number(number)
+    return bool(load_table("tables")["centrosymmetric"][number - 1])
+
+
+def centring(number: int) -> str:
+    """The lattice letter of a group: P, A, C, I, F, or R (obverse setting)."""
+    return _CENTRINGS[tuple(map(tuple, _centring_vectors(number)[1:].tolist()))]
+
+
+def _centring_vectors(number: int) -> NDArray[np.int64]:
+    """`(n, 3)` in 1/24, the first (0, 0, 0)."""
+    _check_number(number)
+    table = load_table("tables")
+    rows = slice(*table["centring_starts"][number - 1 : number + 1])
+    return np.asarray(table["centrings"][rows].astype(np.int64))
+
+
+def operations(number: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Rotations `(n, 3, 3)` and translations `(n, 3)`, fractions of the cell in [0, 1), including centring."""
+    centrings, table = _centring_vectors(number), load_table("tables")
+    rows = slice(*table["starts"][number - 1 : number + 1])
+    rotations = np.tile(table["rotations"][rows].astype(np.int64), (len(centrings), 1, 1))
+    translations = centrings[:, None] + table["translations"][rows]  # (centrings, n, 3) in 1/24
+    return rotations, translations.reshape(-1, 3) % 24 / 24
+
+
+@lru_cache(maxsize=1024)
+def reflections(number: int, most: tuple[int, int, int]) -> Reflections:
+    """Unique reflections of a group: every set that is not absent and has a member with |h|, |k|, |l| up to `most`."""
+    return unique_reflections(*operations(number), most)
+
+
+def unique_reflections(
+    rotations: NDArray[np.int64],
+    translations: NDArray[np.float64],
+    most: tuple[int, int, int],
+    device: torch.device | str = "cpu",
+    chunk: int = _CHUNK,
+) -> Reflections:
+    """`reflections` for any operations `(n, 3, 3)` and `(n, 3)`, including centring; `chunk` limits the memory."""
+    hkl = _half_box(most, device)
+    centring = torch.as_tensor(translations[(rotations == np.eye(3)).all((1, 2))], dtype=torch.float64, device=device)
+    hkl = hkl[_whole(hkl @ centring.T).all(1)]
+    point, first = np.unique(rotations, axis=0, return_index=True)  # one operation of each rotation is enough now
+    shifts = torch.as_tensor(translations[first], dtype=torch.float64, device=device)
+    sign = [next(r for r in rotation.ravel() if r) for rotation in point]
+    laue = np.unique(point * np.array(sign)[:, None, None], axis=0)  # rotations up to sign
+    chosen, alike = [], []
+    for part in hkl.split(max(1, chunk // len(laue))):
+        keep, same = _first_of_each(part, torch.as_tensor(laue, dtype=torch.float64, device=device), most)
+        chosen.append(part[keep])
+        alike.append(same[keep])
+    hkl, same = torch.cat(chosen), torch.cat(alike)
+    images = torch.einsum("mi,nij->nmj", hkl, torch.as_tensor(point, dtype=torch.float64, device=device))
+    shown = ~((images == hkl).all(2).T & ~_whole(hkl @ shifts.T)).any(1)
+    centric = (images == -hkl).all(2).any(0)
+    multiplicity = 2 * len(laue) // same
+    return Reflections(hkl[shown].short(), multiplicity[shown].short(), centric[shown])
+
+
+def are_absent(hkl: Tensor, number: int) -> Tensor:
+    """Whether reflections `(n, 3)` float64 are systematically absent: h R = h and h·t is not an integer."""
+    rotations, translations = (torch.as_tensor(part, dtype=torch.float64) for part in operations(number))
+    absent = torch.zeros(len(hkl), dtype=torch.bool)
+    for rotation, translation in zip(rotations, translations, strict=True):
+        absent |= (hkl @ rotation == hkl).all(1) & ~_whole(hkl @ translation)
+    return absent
+
+
+def _half_box(most: tuple[int, int, int], device: torch.device | str) -> Tensor:
+    """`(M, 3)` float64: indices in the box without the origin; of ±h, the one whose first nonzero index is positive."""
+    axes = [torch.arange(-m, m + 1, dtype=torch.float64, device=device) for m in most]
+    box = torch.cartesian_prod(axes[0][most[0] :], *axes[1:])
+    return box[most[1] * len(axes[2]) + most[2] + 1 :]  # with h = 0, those before (0, 0, 0) are Friedel mates
+
+
+def _first_of_each(hkl: Tensor, laue: Tensor, most: tuple[int, int, int]) -> tuple[Tensor, Tensor]:
+    """Whether rows are the highest of their set inside the box, and how many rotations map each to ± itself."""
+    base = 4 * max(most) + 3  # above twice the largest index of an image: each reflection has its own number
+    place = torch.tensor([base**2, base, 1], dtype=torch.float64, device=hkl.device)
+    images = hkl @ laue.permute(1, 0, 2).reshape(3, -1)  # (M, 3) -> (M, n * 3)
+    images = images.unflatten(1, (-1, 3))
+    rank = (images @ place).abs()  # (M, n): -h has the rank of h
+    own = (hkl @ place).abs()[:, None]
+    inside = (images.abs() <= torch.tensor(most, dtype=torch.float64, device=hkl.device)).all(2)
+    return ((rank <= own) | ~inside).all(1), (rank == own).sum(1)
+
+
+def _whole(x: Tensor) -> Tensor:
+    return (x - x.round()).abs() < _WHOLE

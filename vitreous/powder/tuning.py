@@ -1,0 +1,153 @@
+"""Tuned constants of powder indexing, each set with what it was tuned on; a test or a user can vary them.
+
+index(two_theta, intensity, wavelength=1.5406, tuning=SearchTuning(sure_evidence=2.5))
+"""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class PeakTuning:
+    """Constants of the peak search.
+
+    Set by hand on simulated laboratory patterns of every crystal system (`vitreous.powder.sim`) and the seven measured
+    patterns of `tests/powder/peaks/test_find.py`. Heights and areas are relative to the strongest peak, distances in
+    full widths at half maximum (FWHM), unless another unit is stated.
+    """
+
+    detection: float = 4.5
+    """Signal-to-noise ratio of a candidate in the matched filter."""
+    edge: float = 1.0
+    """Distance from the ends of the pattern within which peaks are ignored."""
+    widest: float = 1.2
+    """Degrees: FWHM above which a maximum is amorphous."""
+    spare: int = 8
+    """Candidates that are fitted beyond the number of peaks requested."""
+    significance: float = 5.0
+    """Area over its standard error of a reported peak."""
+    faintest: float = 0.003
+    """Height of the weakest reported peak."""
+    candidate_share: float = 0.3
+    """Candidates need this share of `faintest` and of `tail`."""
+    misfit: float = 0.03
+    """Relative error of the profile: no pseudo-Voigt function describes a real peak better."""
+    tail: float = 0.6
+    """Peaks below this share of the Lorentzian tail of a stronger one belong to that tail."""
+    shoulder: float = 1.1
+    """Peaks this near to a stronger one are not reported if weaker than `shoulder_area`."""
+    shoulder_area: float = 0.35
+    """Area relative to the stronger peak."""
+    weak: float = 0.01
+    """Three successive peaks below this height are one broad maximum."""
+    row_distance: float = 2.5
+    """Largest distance between such peaks."""
+    merge_distance: float = 0.6
+    """Of two peaks nearer than this, one is dropped."""
+    position_error: float = 0.25
+    """Largest standard error of the position of a reported peak."""
+    rounds: int = 3
+    """Rounds of adding peaks found in the residual."""
+    width_spread: float = 0.05
+    """Standard deviation of the log widths of single peaks about the common width."""
+    individual_width: float = 30.0
+    """Height over noise from which a peak has a width of its own."""
+    axial_error: float = 0.6
+    """1e-4: smallest error of the axial divergence, which shifts positions."""
+
+
+PEAK_TUNING = PeakTuning()
+
+
+@dataclass(frozen=True)
+class TrialReflections:
+    """Reflections and lines from which the cells of one crystal system are constructed.
+
+    Args:
+        simple: reflections tried for a line, the simplest ones.
+        first_lines: lines tried, those of lowest angle.
+        weights: weights of the metric's free parameters in the order of simplicity; a small weight allows a long axis.
+    """
+
+    simple: int
+    first_lines: int
+    weights: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class SearchTuning:
+    """Constants of the search, its ranking and its hints.
+
+    They were tuned on the first hundred random triclinic patterns, about a hundred minerals and the seven measured
+    patterns of `benchmarks/index_table.py`. `logistic` was fitted on 237 other simulated patterns by
+    `tools/fit_index_probability.py`. Angles are in degrees of 2θ unless stated otherwise.
+    """
+
+    # Observed lines.
+    usual_zero: float = 0.04  # standard deviation of zero shifts
+    default_error: float = 0.01  # standard error of an angle if none is stated
+    least_error: float = 0.002  # added in quadrature: systematic errors of instruments
+    foreign_share: float = 0.05  # probability that a line is foreign if intensities are unknown
+    faint: float = 0.01  # of the strongest line: intensity at which a line is foreign with probability 1/2
+    fewest_lines: int = 4  # fewer lines are refused
+    deciding_lines: int = 20  # lines of the crystal that the search uses
+    coarse_lines: int = 13  # lines of the crystal for the first refinement of candidates
+
+    # Evidence of a cell.
+    parameter_cost: float = 5.0  # of a free parameter, in units of log-likelihood
+    unexplained_errors: float = 4.0  # standard errors from the nearest reflection beyond which a line is unexplained
+
+    # Trial cells from the first lines, for all systems but triclinic.
+    zero_shifts: tuple[float, ...] = (-0.06, -0.04, -0.02, 0.0, 0.02, 0.04, 0.06)
+    cubic: TrialReflections = TrialReflections(24, 6, (1.0,))
+    tetragonal: TrialReflections = TrialReflections(36, 5, (1.0, 0.2))
+    hexagonal: TrialReflections = TrialReflections(36, 5, (1.0, 0.15))
+    orthorhombic: TrialReflections = TrialReflections(20, 5, (1.0, 1.0, 1.0))
+    monoclinic: TrialReflections = TrialReflections(14, 6, (1.0, 1.0, 1.0, 0.0))
+    last_line: int = 14  # later lines tried with the lowest ones: with a short axis, the first lines lie in a plane
+    scored_reflections: int = 40  # simplest reflections by which a trial cell is scored
+    least_own: float = 0.6  # probability of belonging to the crystal of the lines that trial cells are built from
+    lines_per_observed: tuple[float, float] = (0.6, 5.0)  # calculated lines of a trial cell per observed line
+    volume: tuple[float, float] = (10.0, 15_000.0)  # Å³
+    length: tuple[float, float] = (2.0, 45.0)  # Å
+
+    # Triclinic trial cells by zones.
+    zone_first: int = 10  # lines tried as a*, b* and c*
+    zone_last: int = 20  # lines tried as the last of these, with two of the
+    zone_lowest: int = 6  # lowest lines: with a short axis, the first lines lie in a plane
+    zone_lines_per_observed: tuple[float, float] = (0.5, 6.0)
+    zone_effort: tuple[tuple[int, int], ...] = ((3000, 6), (12000, 12))  # cells kept and angles per pair, by round
+
+    # Proposals of the trained model.
+    proposals: int = 3000  # lattices proposed
+    weakest: tuple[float, ...] = (0.0, 0.01, 0.03)  # the list is read without lines below these shares of the strongest
+    snapped: float = 0.75  # probability that a proposed length is moved to the nearest line
+
+    # Refinement of candidates.
+    simple_reflections: int = 150  # lowest reflections for the first refinement
+    all_reflections: int = 500  # lowest reflections for the last refinement
+    promising: int = 500  # candidates of a lattice that are refined on few lines
+    refined: int = 60  # candidates of a lattice that are refined on all lines
+    best: int = 5  # candidates of a lattice that are returned
+    reach: float = 0.02  # largest misfit of a candidate's lines that matters
+
+    # A candidate settles the search, and slower steps are skipped, if
+    sure_evidence: float = 1.75  # its evidence per line exceeds this,
+    densest: float = 3.0  # it has at most this many calculated lines per observed line,
+    most_left: float = 1.5  # and it leaves fewer of the crystal's own lines unexplained.
+
+    # Ranking.
+    same_lattice: float = 3e-3  # relative difference of lengths of equal lattices
+    symmetry_strain: float = 2e-3  # relative change of lengths by imposing a symmetry
+    symmetry_loss: float = 2.0  # evidence that imposing a symmetry may cost
+    related: int = 5  # related lattices that are refined
+    longest_related: float = 30.0  # Å, axes of related lattices
+    highest_index: int = 24  # Miller index of a reflection
+    superlattice_cost: float = 4.0  # log-likelihood cost of a superstructure of twice the volume
+    logistic: tuple[float, ...] = (-2.71, 2.45, 1.69, -2.41)  # weights of `ranking.features`
+
+    # Hints.
+    doubt: float = 0.5  # probability below which a cell is doubtful and the whole pattern is not refined
+    few_lines: int = 12  # fewer lines do not determine a cell of low symmetry
+
+
+SEARCH_TUNING = SearchTuning()

@@ -1,0 +1,93 @@
+"""`OnnxPredictor`: a model exported to ONNX, computed by onnxruntime without torch."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from vitreous.core.batching import split_into_batches
+from vitreous.core.errors import InputError, first_line
+from vitreous.core.extras import load_extra
+from vitreous.data.source import Axis, Target
+from vitreous.run.prediction import AnyPredictor, Prediction, quantities
+
+ABOUT = "vitreous"
+"""Metadata key of the JSON description of input and output."""
+VERSION = 1
+_FATAL = 4  # level of onnxruntime's log: its exceptions say the same as its messages
+
+
+class OnnxPredictor(AnyPredictor):
+    """A model that `vitreous export` wrote as ONNX.
+
+    Args:
+        session: the model's session in onnxruntime.
+        about: the description that the file holds.
+    """
+
+    explains = False
+
+    def __init__(self, session: Any, about: dict[str, Any]) -> None:
+        axes = [Axis(**axis) for axis in about["axes"]]
+        super().__init__(about["input"], axes, about["channels"], about["data"], about["shorter"])
+        self.session, self.precision, task = session, str(about["precision"]), about["task"]
+        self.classes = tuple(task.get("classes", ()))
+        self.targets = tuple(Target(**target) for target in task.get("targets", ()))
+        self.scores = task.get("scores", ())
+
+    def __call__(self, x: ArrayLike, coverage: float | None = None) -> Prediction:
+        if self.classes:
+            (probabilities,) = self._compute(x, ("probabilities",))
+            return Prediction(self.classes, probabilities)
+        values, uncertainty = self._compute(x, ("values", "uncertainty"))
+        return quantities(self.targets, values, uncertainty, self.scores, coverage)
+
+    def outputs(self, x: ArrayLike) -> NDArray[np.float32]:
+        """The model's raw outputs, as a run's predictor gives them."""
+        (out,) = self._compute(x, ("outputs",))
+        return out
+
+    def _compute(self, x: ArrayLike, names: Sequence[str]) -> list[NDArray[Any]]:
+        """Some of the graph's outputs `(n, K)`."""
+        samples, parts = self.check(x), list[list[NDArray[Any]]]()
+        for batch in split_into_batches(samples) if len(samples) else [samples]:
+            try:
+                parts.append(self.session.run(names, {"x": np.asarray(batch, np.float32)}))
+            except Exception as fault:  # onnxruntime raises one of a dozen kinds
+                place = sum(len(part[0]) for part in parts)
+                raise InputError(f"the model fails on the samples from {place} on ({first_line(fault)})") from None
+        return [np.concatenate(part) for part in zip(*parts, strict=True)]
+
+
+def load_onnx(path: Path, threads: int = 0) -> OnnxPredictor:
+    """The predictor of an ONNX file; `threads` is the number of threads, 0 for one per core."""
+    try:
+        return open_onnx(str(path), threads)
+    except InputError as fault:
+        raise InputError(f"{path}: {fault}") from None
+
+
+def open_onnx(model: str | bytes, threads: int = 0) -> OnnxPredictor:
+    """The predictor of an ONNX model: a file's name, or its bytes."""
+    runtime = load_extra("onnxruntime", "export")
+    options = runtime.SessionOptions()
+    options.intra_op_num_threads, options.log_severity_level = threads, _FATAL
+    try:
+        session = runtime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+    except Exception as fault:  # on damaged bytes onnxruntime raises one of a dozen kinds
+        raise InputError(f"cannot be read as an ONNX model ({first_line(fault)})") from None
+    text = session.get_modelmeta().custom_metadata_map.get(ABOUT)
+    if text is None:
+        raise InputError("is an ONNX model that vitreous did not export")
+    try:
+        about = json.loads(text)
+        if about["format"] != VERSION:
+            raise InputError(f"was written in format {about['format']}, this version reads {VERSION}")
+        return OnnxPredictor(session, about)
+    except (ValueError, KeyError, TypeError, AttributeError) as fault:
+        if isinstance(fault, InputError):
+            raise
+        raise InputError(f"its description is damaged ({type(fault).__name__}: {fault})") from None

@@ -1,0 +1,172 @@
+"""`Prediction`: answers in physical quantities; `AnyPredictor`: what all predictors have in common.
+
+Nothing here needs torch, so an exported model works where torch is not installed.
+"""
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from vitreous.core.errors import InputError
+from vitreous.data.source import Axis, Source, Target
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """Answers for a batch of samples, in physical quantities.
+
+    For classes: `probabilities` `(n, classes)` and `labels`. For quantities: `values`, `lower` and `upper`, all of them
+    `(n, targets)`.
+    """
+
+    classes: tuple[str, ...] = ()
+    probabilities: NDArray[np.float64] | None = None
+    targets: tuple[Target, ...] = ()
+    values: NDArray[np.float64] | None = None
+    lower: NDArray[np.float64] | None = None
+    upper: NDArray[np.float64] | None = None
+    coverage: float | None = None
+
+    @property
+    def labels(self) -> list[str]:
+        """The likeliest class of each sample."""
+        assert self.probabilities is not None
+        return [self.classes[i] for i in self.probabilities.argmax(1)]
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One plain record a sample, the unit in each name."""
+        if self.probabilities is not None:
+            return [
+                {"class": label, "probability": float(row.max())}
+                | {f"p({name})": float(p) for name, p in zip(self.classes, row, strict=True)}
+                for label, row in zip(self.labels, self.probabilities, strict=True)
+            ]
+        assert self.values is not None
+        rows = []
+        for i in range(len(self.values)):
+            row: dict[str, Any] = {}
+            for j, target in enumerate(self.targets):
+                row[target.label] = float(self.values[i, j])
+                if self.lower is not None and self.upper is not None:
+                    row[f"{target.label} lower {self.coverage:.0%}"] = float(self.lower[i, j])
+                    row[f"{target.label} upper {self.coverage:.0%}"] = float(self.upper[i, j])
+            rows.append(row)
+        return rows
+
+
+Scores = Sequence[Sequence[float]]
+"""For each target, sorted |error| / uncertainty on the validation part; intervals are made from them."""
+
+
+def quantities(
+    targets: tuple[Target, ...],
+    values: NDArray[np.float64],
+    uncertainty: NDArray[np.float64],
+    scores: Scores,
+    coverage: float | None,
+) -> Prediction:
+    """Values and uncertainties `(n, targets)` in units as a prediction, with intervals if a coverage is asked for."""
+    if coverage is None:
+        return Prediction(targets=targets, values=values)
+    half = uncertainty * half_widths(scores, coverage)
+    least = [0.0 if target.log else -np.inf for target in targets]
+    return Prediction((), None, targets, values, np.maximum(values - half, least), values + half, coverage)
+
+
+def rank_of(count: int, coverage: float) -> int:
+    """Rank of the score that bounds this share of `count` scores: ⌈(n + 1) · coverage⌉, safe against rounding."""
+    return math.ceil(round((count + 1) * coverage, 9))
+
+
+def half_widths(scores: Scores, coverage: float) -> list[float]:
+    """Half the width of the interval that covers the truth with the given probability, in uncertainties.
+
+    Split conformal: the ⌈(n + 1) · coverage⌉-th smallest score of each target.
+    """
+    if not 0 < coverage < 1:
+        raise InputError(f"coverage: found {coverage}, expected a probability between 0 and 1")
+    if not scores:
+        raise InputError("intervals need a run that was calibrated on a validation part")
+    count, rank = len(scores[0]), rank_of(len(scores[0]), coverage)
+    if rank > count:
+        most = count / (count + 1)
+        raise InputError(f"coverage: {count} validation samples bound {most:.3g} at most, not {coverage:g}")
+    return [column[rank - 1] for column in scores]
+
+
+class AnyPredictor(ABC):
+    """A trained model: raw samples in, physical quantities out.
+
+    Args:
+        input: channels and samples along each axis of its input.
+        axes, channels: those of the training samples.
+        data: name of the training data.
+        shorter: whether it also takes fewer samples along the last axis, as a model of sets does; a set is not empty.
+    """
+
+    classes: tuple[str, ...]  # of a classification
+    targets: tuple[Target, ...]  # of a regression
+    scores: Scores  # intervals are made from them; empty if the run was not calibrated
+    explains: bool  # whether its model can be looked into: attention, gradients
+    precision: str  # float32, bfloat16, int8
+
+    def __init__(
+        self, input: Sequence[int], axes: Sequence[Axis], channels: Sequence[str], data: str, shorter: bool = False
+    ) -> None:
+        self.input, self.axes, self.channels = tuple(input), tuple(axes), tuple(channels)
+        self.data, self.shorter = data, shorter
+
+    @abstractmethod
+    def __call__(self, x: ArrayLike, coverage: float | None = None) -> Prediction:
+        """Predict samples `(n, *grid)` or `(n, channels, *grid)`; `coverage` asks for intervals, e.g. 0.9."""
+
+    def merging(self, r: int | Sequence[int]) -> AbstractContextManager[None]:
+        """Inside the `with` block every block merges r tokens, or each block its own number."""
+        if np.any(r):
+            raise InputError("merge: works for runs and .safetensors files, not for an exported .onnx model")
+        return nullcontext()
+
+    def check(self, x: ArrayLike) -> NDArray[Any]:
+        """Samples as `(n, channels, *grid)`; `InputError` says what is wrong with them."""
+        samples = np.asarray(x)
+        expected = self.input
+        if samples.dtype.kind not in "iufb":
+            raise InputError(f"input: found values of type {samples.dtype}, expected numbers")
+        if samples.ndim == len(expected) and expected[0] == 1:
+            samples = samples[:, None]
+        if self.shorter and samples.ndim == len(expected) + 1 and 1 <= samples.shape[-1] < expected[-1]:
+            expected = (*expected[:-1], samples.shape[-1])
+        if samples.shape[1:] != expected or samples.ndim != len(expected) + 1:
+            raise InputError(f"input: found samples of shape {samples.shape[1:]}, expected {expected}")
+        if samples.dtype.kind == "f" and not np.isfinite(samples).all():
+            row = int(np.flatnonzero(~np.isfinite(samples).reshape(len(samples), -1).all(1))[0])
+            raise InputError(f"input: sample {row} has values that are not finite")
+        if self.shorter and not (has_elements := samples.reshape(len(samples), -1).any(1)).all():
+            raise InputError(
+                f"input: sample {int(has_elements.argmin())} is an empty set, expected an element that is not zero"
+            )
+        return np.ascontiguousarray(samples)
+
+    def on_axis(self, source: Source) -> NDArray[Any]:
+        """A source's samples, interpolated linearly to the model's axis if theirs is another one."""
+        (ours, *more), theirs = self.axes, source.axes[0]
+        if more or (theirs.origin, theirs.spacing) == (ours.origin, ours.spacing):
+            return source.x
+        positions = ours.origin + ours.spacing * np.arange(self.input[1])
+        measured = theirs.origin + theirs.spacing * np.arange(source.x.shape[-1])
+        slack = abs(theirs.spacing)
+        if positions.min() < measured.min() - slack or positions.max() > measured.max() + slack:
+            raise InputError(
+                f"{source.name}: its {theirs.name} runs from {measured.min():g} to {measured.max():g} {theirs.unit}, "
+                f"but the model needs {positions.min():g} to {positions.max():g} {ours.unit}".rstrip()
+            )
+        order = np.argsort(measured)
+        flat = np.asarray(source.x, dtype=np.float64).reshape(-1, source.x.shape[-1])[:, order]
+        resampled = np.stack([np.interp(positions, measured[order], row) for row in flat])
+        return resampled.reshape(*source.x.shape[:-1], len(positions)).astype(np.float32)

@@ -1,0 +1,89 @@
+"""`Predictor`: raw input in, physical answer out, from a run folder. Loading never executes code."""
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from torch import Tensor
+
+from vitreous.core.errors import InputError
+from vitreous.data.scale import Scaling
+from vitreous.data.source import Axis
+from vitreous.nn.config import ViTConfig
+from vitreous.nn.models import Model
+from vitreous.nn.reduction.cost import measure_flops
+from vitreous.nn.reduction.merge import merged
+from vitreous.run.answers import outputs
+from vitreous.run.folder import PRETRAINING, check_finished, task_kind, translates
+from vitreous.run.prediction import AnyPredictor, Prediction
+from vitreous.run.task import Task
+from vitreous.run.task_file import describe, read_task
+from vitreous.zoo.weights import load_model
+
+__all__ = ["Prediction", "Predictor", "load"]
+
+
+class Predictor(AnyPredictor):
+    """A trained model in torch, with the meaning of its input and output.
+
+    Args:
+        model: in evaluation mode.
+        task: what its outputs mean.
+        scaling: how raw samples become its input.
+        axes, channels: those of the training samples.
+        data: name of the training data.
+    """
+
+    explains = True
+    precision = "float32"
+
+    def __init__(
+        self, model: Model, task: Task, scaling: Scaling, axes: Sequence[Axis], channels: Sequence[str], data: str = ""
+    ) -> None:
+        config = model.config
+        shorter = isinstance(config, ViTConfig) and config.tokens in ("set", "packed") and scaling.kind != "point"
+        super().__init__(config.input, axes, channels, data, shorter)
+        self.model, self.task, self.scaling = model.eval(), task, scaling
+        self.classes, self.targets, self.scores = task.classes, task.targets, task.scores
+
+    def __call__(self, x: ArrayLike, coverage: float | None = None) -> Prediction:
+        return self.answer(self.outputs(x), coverage)
+
+    def merging(self, r: int | Sequence[int]) -> AbstractContextManager[None]:
+        return merged(self.model, r)
+
+    def answer(self, out: Tensor, coverage: float | None = None) -> Prediction:
+        """The prediction in raw outputs `(n, K)`."""
+        return self.task.predict(out.double(), coverage)  # a small spread about a large mean needs the digits
+
+    def about(self) -> dict[str, Any]:
+        """What goes in and what comes out, as in `task.json`."""
+        return describe(self.task, self.scaling, self.axes, self.channels, self.data)
+
+    def score(self, x: ArrayLike, y: NDArray[Any]) -> dict[str, float]:
+        """The task's metrics on labelled samples, and the model's cost if it merges or drops tokens."""
+        with measure_flops(self.model) as spent:
+            out = self.outputs(x)
+        return self.task.metrics(out, self.task.encode(y)) | spent
+
+    def outputs(self, x: ArrayLike) -> Tensor:
+        """The model's raw outputs, which its task reads."""
+        samples = self.check(x)
+        device = next(self.model.parameters()).device
+        return outputs(self.model, samples, np.arange(len(samples)), self.scaling, device=device)
+
+
+def load(folder: str | PathLike[str], device: str = "cpu") -> Predictor:
+    """The predictor of a run folder."""
+    folder = Path(folder)
+    if translates(folder):
+        raise InputError(f"{folder}: translates texts; use vitreous predict, eval, explain or compare")
+    if task_kind(folder) == PRETRAINING:
+        raise InputError(f"{folder}: is a pre-training without answers; fine-tune it: vitreous train … --from {folder}")
+    check_finished(folder)
+    return Predictor(load_model(folder).to(torch.device(device)), *read_task(folder))

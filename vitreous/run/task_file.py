@@ -1,0 +1,95 @@
+"""`task.json`: what goes into a trained model and what comes out of it, as plain values and back."""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol, TypeVar
+
+from vitreous.core.errors import InputError
+from vitreous.data.scale import Scaling
+from vitreous.data.source import Axis, Source
+from vitreous.run.folder import TASK, write_json
+from vitreous.run.task import Task, task_from_dict
+
+VERSION = 1
+_Read = TypeVar("_Read")
+
+
+class TaskFile(NamedTuple):
+    """A task, the scaling of its samples, their axes and channels, and the name of the data."""
+
+    task: Task
+    scaling: Scaling
+    axes: Sequence[Axis]
+    channels: Sequence[str]
+    data: str
+
+
+class Describable(Protocol):
+    """A task that describes itself."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, ready for JSON."""
+
+
+def describe(
+    task: Describable, scaling: Scaling, axes: Sequence[Axis], channels: Sequence[str], data: str
+) -> dict[str, Any]:
+    """The content of `task.json`."""
+    return {
+        "version": VERSION,
+        "data": data,
+        "axes": [asdict(axis) for axis in axes],
+        "channels": list(channels),
+        "scaling": scaling.to_dict(),
+        "task": task.to_dict(),
+    }
+
+
+def write_task(folder: Path, task: Describable, scaling: Scaling, source: Source) -> None:
+    """Write `task.json`."""
+    write_json(folder / TASK, describe(task, scaling, source.axes, source.channels, source.name))
+
+
+def read_task(folder: Path) -> TaskFile:
+    """The content of `task.json`."""
+    return read_as(folder, _parse)
+
+
+def read_scaling(folder: Path) -> Scaling:
+    """How a run scales its samples, whatever its task."""
+    return read_as(folder, lambda values: Scaling.from_dict(values["scaling"]))
+
+
+def parse_task(values: Mapping[str, Any]) -> TaskFile:
+    """The inverse of `describe`; `InputError` says what is wrong."""
+    return _checked(values, _parse)
+
+
+def read_as(folder: Path, parse: Callable[[Mapping[str, Any]], _Read]) -> _Read:
+    """What `parse` makes of the values in `task.json`."""
+    path = folder / TASK
+    try:
+        return _checked(json.loads(path.read_text()), parse)
+    except InputError as fault:
+        raise InputError(f"{path}: {fault}") from None
+    except (OSError, ValueError) as fault:
+        raise InputError(f"{path}: is damaged ({fault})") from None
+
+
+def _parse(values: Mapping[str, Any]) -> TaskFile:
+    task, scaling = task_from_dict(values["task"]), Scaling.from_dict(values["scaling"])
+    axes = [Axis(**axis) for axis in values["axes"]]
+    return TaskFile(task, scaling, axes, tuple(values["channels"]), str(values["data"]))
+
+
+def _checked(values: Mapping[str, Any], parse: Callable[[Mapping[str, Any]], _Read]) -> _Read:
+    try:
+        if values["version"] != VERSION:
+            raise InputError(f"was written in format {values['version']}, this version reads {VERSION}")
+        return parse(values)
+    except InputError:
+        raise
+    except (ValueError, KeyError, TypeError) as fault:
+        raise InputError(f"is damaged ({type(fault).__name__}: {fault})") from None

@@ -1,0 +1,182 @@
+"""Searching unit cells in a worker process, and the response of `/v1/index`."""
+
+import json
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vitreous.core.errors import InputError
+from vitreous.data import Upload
+from vitreous.powder.cell import NAMES
+from vitreous.powder.cell_text import refined_parameters
+from vitreous.powder.example import example
+from vitreous.powder.files import FORMATS, read_pattern
+from vitreous.powder.indexing import IndexOptions, index_file, index_pattern, index_peak_list
+from vitreous.powder.pattern import Pattern, pattern_from_arrays, require_wavelength
+from vitreous.powder.peaks import Peaks
+from vitreous.powder.radiation import WAVELENGTH_RANGE, radiation_from_user
+from vitreous.powder.refinement import Fit
+from vitreous.powder.solution import IndexResult, Solution
+from vitreous.predict import format_records
+from vitreous.serve.arrays import select_points, thin_curve, to_json
+from vitreous.serve.limits import Limits
+from vitreous.serve.uploads import check_file
+from vitreous.serve.workers import JobResult
+
+_MAX_POINTS = 20_000  # of a curve in the response
+_MAX_TICKS = 400  # reflections of a cell
+_MAX_PEAKS = 200  # of a peak list; no search uses more
+_LIKELY = 0.5  # probability above which the first cell counts as likely
+_PEAK_LIST_RANGE = (1.0, 170.0)  # degrees: range of reflections if a peak list states none
+_PEAK_LIST_FORMATS = (".txt", ".csv", ".dat", ".xy")
+
+
+@dataclass(frozen=True)
+class SearchJob:
+    """A pattern or peak list (a file, an example or numbers) and the options of the search."""
+
+    options: IndexOptions
+    limits: Limits
+    file: Upload | None = None
+    example: str | None = None
+    two_theta: tuple[float, ...] = ()
+    intensity: tuple[float, ...] | None = None
+    sigma: tuple[float, ...] | None = None
+
+
+def search(job: SearchJob) -> JobResult:
+    """Search the unit cells; return the response as JSON."""
+    try:
+        pattern, result = _search_peaks(job) if job.options.peaks else _search_pattern(job)
+    except InputError as error:
+        raise InputError(_without_dashes(str(error))) from None
+    return {}, json.dumps(_response(pattern, result, job.options), ensure_ascii=False, allow_nan=False).encode()
+
+
+def _search_peaks(job: SearchJob) -> tuple[None, IndexResult]:
+    if job.file is not None:
+        check_file(job.file, _PEAK_LIST_FORMATS, job.limits)
+        if job.file.content.count(b"\n") > _MAX_PEAKS:
+            raise InputError(f"{job.file}: found more than {_MAX_PEAKS} lines; is this a pattern?")
+        return None, index_file(job.file, job.options)
+    if len(job.two_theta) > _MAX_PEAKS:
+        raise InputError(f"two_theta: found {len(job.two_theta)} peaks, expected at most {_MAX_PEAKS}")
+    heights = None if job.intensity is None else np.array(job.intensity)
+    return None, index_peak_list("lines", np.array(job.two_theta), heights, job.options)
+
+
+def _search_pattern(job: SearchJob) -> tuple[Pattern, IndexResult]:
+    pattern, most = _read_pattern(job), job.limits.points
+    if len(pattern.two_theta) > most:
+        raise InputError(f"{pattern.name}: found {len(pattern.two_theta)} points, expected at most {most}")
+    return pattern, index_pattern(pattern, job.options)
+
+
+def _read_pattern(job: SearchJob) -> Pattern:
+    wavelength, anode = job.options.wavelength, job.options.anode
+    if job.example is not None:
+        return example(job.example)
+    if job.file is not None:
+        check_file(job.file, FORMATS, job.limits)
+        return read_pattern(job.file, wavelength, anode)
+    if job.intensity is None:
+        raise InputError("intensity: expected as many numbers as two_theta has")
+    sigma = None if job.sigma is None else np.array(job.sigma)
+    return pattern_from_arrays(np.array(job.two_theta), np.array(job.intensity), sigma, wavelength, anode)
+
+
+def _without_dashes(text: str) -> str:
+    """Rewrite a message of the command line for the service: fields have no dashes."""
+    return re.sub(r"--(?=\w)", "", text)
+
+
+def _response(pattern: Pattern | None, result: IndexResult, options: IndexOptions) -> dict[str, Any]:
+    if pattern is None:
+        wavelength = radiation_from_user(options.wavelength, options.anode).wavelength or WAVELENGTH_RANGE[0]
+        angles = _PEAK_LIST_RANGE
+    else:
+        wavelength = require_wavelength(pattern)
+        angles = float(pattern.two_theta[0]), float(pattern.two_theta[-1])
+    best = result.solutions[0] if result.solutions else None
+    verdict = "none" if best is None else "likely" if best.probability >= _LIKELY else "unsure"
+    return {
+        "verdict": verdict,
+        "hints": [_without_dashes(hint) for hint in result.hints],
+        "pattern": None if pattern is None else _pattern_record(pattern),
+        "peaks": [] if result.peaks is None else _peak_records(result.peaks, wavelength),
+        "cells": [
+            _cell_record(solution)
+            | {"ticks": _tick_records(*solution.reflections(angles, _MAX_TICKS)), "cif": solution.to_cif(refined=False)}
+            for solution in result.solutions
+        ],
+        "fit": None if result.fit is None else _fit_record(result.fit),
+        "csv": _csv(result.solutions),
+        "cif": "" if best is None else best.to_cif(),
+    }
+
+
+def _pattern_record(pattern: Pattern) -> dict[str, Any]:
+    indices = thin_curve(pattern.intensity, _MAX_POINTS)
+    two_theta, intensity = select_points((pattern.two_theta, pattern.intensity), indices)
+    return {
+        "wavelength": pattern.wavelength,
+        "wavelength2": pattern.wavelength2,
+        "points": len(pattern.two_theta),
+        "two_theta": two_theta,
+        "intensity": intensity,
+    }
+
+
+def _peak_records(peaks: Peaks, wavelength: float) -> list[dict[str, float]]:
+    d = wavelength / (2 * np.sin(np.radians(np.maximum(peaks.two_theta, 1e-3) / 2)))
+    columns = (to_json(values, 7) for values in (peaks.two_theta, peaks.error, peaks.intensity, d))
+    return [dict(zip(("two_theta", "error", "intensity", "d"), row, strict=True)) for row in zip(*columns, strict=True)]
+
+
+def _cell_parameters(cell: tuple[float, ...]) -> dict[str, float]:
+    return dict(zip(NAMES, to_json(cell, 8), strict=True))
+
+
+def _cell_record(solution: Solution) -> dict[str, Any]:
+    return {
+        "system": solution.system,
+        "centring": solution.centring,
+        **_cell_parameters(solution.conventional),
+        "reduced": to_json(solution.cell, 8),
+        "indexed": solution.indexed,
+        "lines": solution.lines,
+        **{name: to_json(getattr(solution, name), 6) for name in ("volume", "m20", "f20", "zero", "probability")},
+    }
+
+
+def _tick_records(hkl: NDArray[np.int64], angle: NDArray[np.float64]) -> list[dict[str, Any]]:
+    return [{"two_theta": x, "hkl": row} for x, row in zip(to_json(angle, 7), hkl.tolist(), strict=True)]
+
+
+def _fit_record(fit: Fit) -> dict[str, Any]:
+    curves = {name: getattr(fit, name) for name in ("two_theta", "observed", "calculated", "background")}
+    points = select_points(list(curves.values()), thin_curve(fit.observed, _MAX_POINTS))
+    return {
+        **_cell_parameters(fit.cell),
+        "errors": _cell_parameters(fit.errors),
+        "text": refined_parameters(fit.cell, fit.errors),
+        **{name: to_json(getattr(fit, name), 6) for name in ("zero", "rwp", "chi2")},
+        **dict(zip(curves, points, strict=True)),
+        "ticks": _tick_records(fit.hkl, fit.positions),
+    }
+
+
+def _csv(solutions: list[Solution]) -> str:
+    units = {**dict.fromkeys("abc", "Å"), **dict.fromkeys(NAMES[3:], "°"), "volume": "Å³", "f20": "1/°", "zero": "°"}
+    records = [
+        {
+            f"{name} ({units[name]})" if name in units else name: value
+            for name, value in _cell_record(solution).items()
+            if name != "reduced"
+        }
+        for solution in solutions
+    ]
+    return format_records(records, "csv") if records else ""

@@ -1,0 +1,67 @@
+"""`Indexer`: unit-cell searches in worker processes, behind a queue."""
+
+from typing import Any
+
+from vitreous.core.errors import InputError, check_choice
+from vitreous.core.extras import load_extra
+from vitreous.data import Upload
+from vitreous.powder.example import EXAMPLES
+from vitreous.powder.files import FORMATS
+from vitreous.powder.radiation import ANODES, radiation_from_user
+from vitreous.serve.errors import RequestError
+from vitreous.serve.limits import Limits
+from vitreous.serve.metrics import Metrics
+from vitreous.serve.requests import IndexFile, IndexNumbers
+from vitreous.serve.workers import WorkerPool
+
+
+class Indexer:
+    """Answers `/v1/index`: checks requests and hands searches to worker processes."""
+
+    def __init__(self, limits: Limits, metrics: Metrics) -> None:
+        from vitreous.powder.search import LATTICES
+        from vitreous.serve.index_worker import search
+
+        for package in ("gemmi", "geddes"):
+            load_extra(package, "powder")
+        self._limits, self._systems = limits, tuple(LATTICES)
+        self.workers = WorkerPool(search, limits.searches, limits.search_queue, limits.memory)
+        metrics.watch_queue("searches", lambda: self.workers.waiting)
+
+    @property
+    def about(self) -> dict[str, Any]:
+        """Description in `/v1/models`."""
+        return {"formats": list(FORMATS), "anodes": list(ANODES), "systems": list(self._systems)}
+
+    async def index(self, request: IndexNumbers | IndexFile, files: list[Upload]) -> bytes:
+        """Search the unit cells of a pattern or a list of peaks; return the response as JSON."""
+        from vitreous.powder.indexing import IndexOptions
+        from vitreous.serve.index_worker import SearchJob
+
+        for system in request.system or ():
+            check_choice("system", system, self._systems)
+        radiation_from_user(request.wavelength, request.anode)
+        options = IndexOptions(
+            request.anode, request.wavelength, request.peaks, request.system or self._systems, request.most
+        )
+        data = _pattern_numbers(request) if isinstance(request, IndexNumbers) else _pattern_file(files)
+        _, content = await self.workers.run(SearchJob(options, self._limits, **data), self._limits.search_seconds)
+        return content
+
+
+def _pattern_file(files: list[Upload]) -> dict[str, Any]:
+    if len(files) != 1:
+        raise InputError(f"file: found {len(files)}, expected one")
+    return {"file": files[0]}
+
+
+def _pattern_numbers(request: IndexNumbers) -> dict[str, Any]:
+    if (request.example is None) == (request.two_theta is None):
+        raise InputError("example, two_theta: expected one of them")
+    if request.example is not None and (request.peaks or request.anode or request.wavelength):
+        raise InputError("example: the example states its radiation; omit peaks, anode and wavelength")
+    if request.example is not None and request.example not in EXAMPLES:
+        raise RequestError(404, f"example: expected one of: {', '.join(EXAMPLES)}")
+    columns = {"two_theta": request.two_theta, "intensity": request.intensity, "sigma": request.sigma}
+    numbers = {name: tuple(values) for name, values in columns.items() if values is not None}
+    return {"example": request.example} | numbers

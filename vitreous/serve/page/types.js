@@ -1,0 +1,36 @@
+/**
+ * Types of the service's responses; docs/serve.md describes them.
+ *
+ * @typedef {{name: string, unit: string, origin: number, spacing: number, count: number}} Axis
+ * @typedef {{name: string, unit: string}} Target
+ * @typedef {{name: string, kind: string, task: string, data: string, input: number[], axes: Axis[], channels: string[],
+ *   white: number | null, classes: string[], targets: Target[], intervals: boolean, coverage: number | null, maps: string[],
+ *   formats: string[]}} Model
+ * @typedef {{formats: string[], systems: string[]}} Powder
+ * @typedef {{body: number, points: number, rows: number, seconds: number, search_seconds: number}} Limits
+ * @typedef {{models: Model[], powder: Powder | null, anodes: string[], limits: Limits}} ServiceInfo
+ * @typedef {{model: string, name: string, truth: string, sample: any}} Sample
+ * @typedef {{patterns: {name: string, about: string}[], samples: Sample[]}} Examples
+ *
+ * @typedef {{name: string, unit: string, value: number, lower: number | null, upper: number | null}} Value
+ * @typedef {{file: number, row: number, values?: Value[], class?: string, probability?: number,
+ *   probabilities?: number[]}} Row
+ * @typedef {{model: string, task: string, coverage: number | null, targets: Target[], classes: string[],
+ *   rows: Row[]}} Predictions
+ * @typedef {{name: string, values: any}} Map
+ * @typedef {{answer: string, row: Row, on: "grid" | "tokens", axes: Axis[], channels: string[], sample: any,
+ *   places: number[], maps: Map[], heads: Map[]}} Explanation
+ *
+ * @typedef {{two_theta: number, hkl: number[]}} Tick
+ * @typedef {{a: number, b: number, c: number, alpha: number, beta: number, gamma: number}} Lengths
+ * @typedef {Lengths & {system: string, centring: string, volume: number, m20: number, f20: number, indexed: number,
+ *   lines: number, zero: number, probability: number, ticks: Tick[], cif: string}} Cell
+ * @typedef {Lengths & {errors: Lengths, text: string, zero: number, rwp: number, chi2: number, two_theta: number[],
+ *   observed: number[], calculated: number[], background: number[], ticks: Tick[]}} Fit
+ * @typedef {{wavelength: number, wavelength2: number | null, points: number, two_theta: number[],
+ *   intensity: number[]}} Pattern
+ * @typedef {{two_theta: number, error: number, intensity: number, d: number}} Peak
+ * @typedef {{verdict: "likely" | "unsure" | "none", hints: string[], pattern: Pattern | null, peaks: Peak[],
+ *   cells: Cell[], fit: Fit | null, csv: string, cif: string}} IndexResult
+ */
+export {};

@@ -1,0 +1,82 @@
+"""Request schemas. Fields are the same in JSON and in forms with files."""
+
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+_Text = Annotated[str, Field(max_length=200)]
+_Texts = Annotated[list[_Text], Field(max_length=32, fail_fast=True)]
+_Numbers = Annotated[list[float], Field(fail_fast=True)]
+_Wavelength = Annotated[float | None, Field(description="wavelength in Å; replaces the wavelength in the file")]
+_Anode = Annotated[_Text | None, Field(description="X-ray tube anode, e.g. Cu; replaces the radiation in the file")]
+_Model = Annotated[_Text | None, Field(description="name of the model; optional if only one model is served")]
+_Target = Annotated[_Text | None, Field(description="class or quantity to explain")]
+_Maps = Annotated[_Texts | None, Field(description="maps to compute; default: attention and rollout, if available")]
+_Systems = Annotated[_Texts | None, Field(description="crystal systems to search; default: all")]
+
+
+class RequestModel(BaseModel):
+    """Base of all requests; unknown fields are errors."""
+
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
+
+
+class _Predict(RequestModel):
+    model: _Model = None
+    coverage: Annotated[float | None, Field(gt=0, lt=1, description="coverage of prediction intervals")] = None
+
+
+class PredictSamples(_Predict):
+    """Samples as numbers."""
+
+    samples: Annotated[list[Any], Field(min_length=1, description="each (*grid) or (channels, *grid)")]
+
+
+class PredictFiles(_Predict):
+    """Samples in files."""
+
+    anode: _Anode = None
+    wavelength: _Wavelength = None
+
+
+class _Explain(RequestModel):
+    model: _Model = None
+    target: _Target = None
+    maps: _Maps = None
+    heads: Annotated[bool, Field(description="return the attention of every head of one layer")] = False
+    layer: Annotated[int, Field(description="layer for heads, counted from 0, or from the end if negative")] = -1
+
+
+class ExplainSample(_Explain):
+    """A sample as numbers."""
+
+    sample: Annotated[list[Any], Field(min_length=1, description="(*grid) or (channels, *grid)")]
+
+
+class ExplainFile(_Explain):
+    """A sample in a file."""
+
+    row: Annotated[int, Field(ge=0, description="sample of the file, counted from 0")] = 0
+    anode: _Anode = None
+    wavelength: _Wavelength = None
+
+
+class _Index(RequestModel):
+    anode: _Anode = None
+    wavelength: _Wavelength = None
+    peaks: Annotated[bool, Field(description="the numbers are a list of peaks, not a pattern")] = False
+    system: _Systems = None
+    most: Annotated[int, Field(ge=1, le=20, description="number of cells to return")] = 5
+
+
+class IndexNumbers(_Index):
+    """A pattern or a list of peaks as numbers, or the name of an example."""
+
+    example: _Text | None = None
+    two_theta: Annotated[_Numbers | None, Field(description="degrees, increasing")] = None
+    intensity: _Numbers | None = None
+    sigma: Annotated[_Numbers | None, Field(description="standard errors of the intensities")] = None
+
+
+class IndexFile(_Index):
+    """A pattern or a list of peaks in a file."""

@@ -1,0 +1,253 @@
+"""Response schemas, from which the OpenAPI description is generated."""
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, Field
+
+Numbers = list[float]
+Nested = list[Any]  # numbers in as many levels of lists as there are axes
+
+
+class ErrorResponse(BaseModel):
+    """An error message of one line."""
+
+    error: str
+
+
+class Axis(BaseModel):
+    """Coordinates along an axis: `origin + spacing · i`, in `unit`."""
+
+    name: str
+    unit: str
+    origin: float
+    spacing: float
+    count: int
+
+
+class Target(BaseModel):
+    """A predicted quantity."""
+
+    name: str
+    unit: str
+
+
+class Model(BaseModel):
+    """A served model."""
+
+    name: str
+    kind: Literal["image", "spectrum", "pattern", "set", "volume"]
+    task: Literal["classification", "regression"]
+    data: str
+    input: list[int]
+    shorter: bool
+    axes: list[Axis]
+    channels: list[str]
+    white: float | None
+    classes: list[str]
+    targets: list[Target]
+    intervals: bool
+    coverage: float | None
+    maps: list[str]
+    layers: int
+    heads: int
+    formats: list[str]
+
+
+class Powder(BaseModel):
+    """Options of `/v1/index`."""
+
+    formats: list[str]
+    anodes: list[str]
+    systems: list[str]
+
+
+class ClientLimits(BaseModel):
+    """Limits for clients: bytes, points, pixels, samples, seconds."""
+
+    body: int
+    points: int
+    pixels: int
+    rows: int
+    seconds: float
+    search_seconds: float
+
+
+class ModelsResponse(BaseModel):
+    """Everything that is served."""
+
+    models: list[Model]
+    powder: Powder | None
+    anodes: list[str]
+    limits: ClientLimits
+
+
+class ExamplePattern(BaseModel):
+    """A powder pattern that comes with the package."""
+
+    name: str
+    about: str
+
+
+class ExampleSample(BaseModel):
+    """A sample `(channels, *grid)` of a run's test part, and its true answer."""
+
+    model: str
+    name: str
+    truth: str
+    sample: Nested
+
+
+class ExamplesResponse(BaseModel):
+    """Example inputs."""
+
+    patterns: list[ExamplePattern]
+    samples: list[ExampleSample]
+
+
+class Value(BaseModel):
+    """A quantity of one sample, with its interval if requested."""
+
+    name: str
+    unit: str
+    value: float
+    lower: float | None = None
+    upper: float | None = None
+
+
+class Quantities(BaseModel):
+    """Regression result of one sample."""
+
+    file: int
+    row: int
+    values: list[Value]
+
+
+class Probabilities(BaseModel):
+    """Classification result of one sample."""
+
+    file: int
+    row: int
+    class_: str = Field(alias="class")
+    probability: float
+    probabilities: Numbers
+
+
+class PredictResponse(BaseModel):
+    """Predictions of all samples of a request."""
+
+    model: str
+    task: Literal["classification", "regression"]
+    coverage: float | None
+    targets: list[Target]
+    classes: list[str]
+    rows: list[Quantities | Probabilities]
+
+
+class Map(BaseModel):
+    """Values over the grid, or of the tokens."""
+
+    name: str
+    values: Nested
+
+
+class ExplainResponse(BaseModel):
+    """Attribution maps of one sample."""
+
+    model: str
+    answer: str
+    row: Quantities | Probabilities
+    on: Literal["grid", "tokens"]
+    axes: list[Axis]
+    channels: list[str]
+    sample: Nested
+    places: Numbers
+    maps: list[Map]
+    heads: list[Map]
+
+
+class Pattern(BaseModel):
+    """The pattern as read: 2θ in degrees, intensity in the unit of the file, wavelengths in Å."""
+
+    wavelength: float
+    wavelength2: float | None
+    points: int
+    two_theta: Numbers
+    intensity: Numbers
+
+
+class Peak(BaseModel):
+    """A detected peak: 2θ and its error in degrees, relative area, d in Å."""
+
+    two_theta: float
+    error: float
+    intensity: float
+    d: float
+
+
+class Tick(BaseModel):
+    """Position of a reflection, in degrees."""
+
+    two_theta: float
+    hkl: list[int]
+
+
+class CellParameters(BaseModel):
+    """Lengths in Å, angles in degrees."""
+
+    a: float
+    b: float
+    c: float
+    alpha: float
+    beta: float
+    gamma: float
+
+
+class Cell(CellParameters):
+    """A candidate unit cell."""
+
+    system: str
+    centring: str
+    reduced: Numbers
+    volume: float
+    m20: float
+    f20: float
+    indexed: int
+    lines: int
+    zero: float
+    probability: float
+    ticks: list[Tick]
+    cif: str
+
+
+class Fit(CellParameters):
+    """The first cell, refined on the whole pattern."""
+
+    errors: CellParameters
+    text: str
+    zero: float
+    rwp: float
+    chi2: float
+    two_theta: Numbers
+    observed: Numbers
+    calculated: Numbers
+    background: Numbers
+    ticks: list[Tick]
+
+
+class IndexResponse(BaseModel):
+    """Unit cells of a pattern."""
+
+    verdict: Literal["likely", "unsure", "none"]
+    hints: list[str]
+    pattern: Pattern | None
+    peaks: list[Peak]
+    cells: list[Cell]
+    fit: Fit | None
+    csv: str
+    cif: str
+
+
+class HealthResponse(BaseModel):
+    """Status of the service."""
+
+    status: Literal["ok"]

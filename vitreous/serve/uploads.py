@@ -1,0 +1,123 @@
+"""Reading uploaded files into samples, in a worker process."""
+
+import io
+import zipfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from vitreous.core.errors import InputError, check_choice
+from vitreous.data import Axis, Upload
+from vitreous.powder.files import FORMATS as PATTERN_FORMATS
+from vitreous.predict import read_batches, takes_patterns
+from vitreous.run.prediction import AnyPredictor, Prediction
+from vitreous.serve.limits import Limits
+from vitreous.serve.workers import JobResult
+
+IMAGE_FORMATS = (".png", ".jpg", ".jpeg", ".bmp", ".tif", ".tiff", ".npy")
+SPECTRUM_FORMATS = (".csv", ".npy", ".npz")
+_ARCHIVES = (".npz", ".rasx", ".brml")
+
+
+@dataclass(frozen=True)
+class InputSpec:
+    """The input of a model, without the model: small enough to send to a worker process."""
+
+    input: tuple[int, ...]
+    axes: tuple[Axis, ...]
+    channels: tuple[str, ...]
+    data: str
+    shorter: bool
+
+    @classmethod
+    def of(cls, predictor: AnyPredictor) -> "InputSpec":
+        """Return the input of a predictor."""
+        return cls(predictor.input, predictor.axes, predictor.channels, predictor.data, predictor.shorter)
+
+    @property
+    def kind(self) -> str:
+        """Kind of the samples: image, spectrum, pattern, set or volume."""
+        if self.shorter:
+            return "set"
+        if takes_patterns(_InputReader(self)):
+            return "pattern"
+        return {1: "spectrum", 2: "image"}.get(len(self.axes), "volume")
+
+    @property
+    def formats(self) -> tuple[str, ...]:
+        """Suffixes of files that hold such samples."""
+        return {"image": IMAGE_FORMATS, "pattern": PATTERN_FORMATS, "volume": ()}.get(self.kind, SPECTRUM_FORMATS)
+
+
+class _InputReader(AnyPredictor):
+    """A predictor that only reads and checks input."""
+
+    def __init__(self, spec: InputSpec) -> None:
+        super().__init__(spec.input, spec.axes, spec.channels, spec.data, spec.shorter)
+
+    def __call__(self, x: ArrayLike, coverage: float | None = None) -> Prediction:
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class ReadJob:
+    """Files to read for a model."""
+
+    spec: InputSpec
+    files: Sequence[Upload]
+    anode: str | None
+    wavelength: float | None
+    limits: Limits
+
+
+def read_samples(job: ReadJob) -> JobResult:
+    """Read files; return the number of samples of each, and all samples `(n, channels, *grid)` as an NPY file."""
+    reader, limits, spec = _InputReader(job.spec), job.limits, job.spec
+    for file in job.files:
+        check_file(file, spec.formats, limits)
+    one_per_file = spec.kind in ("image", "pattern")
+    counts, batches = list[int](), list[NDArray[Any]]()
+    for files in [job.files] if one_per_file else [[file] for file in job.files]:
+        start = sum(map(len, batches))
+        for _, samples in read_batches(reader, files, job.anode, job.wavelength, limits.pixels, limits.points):
+            batches.append(reader.check(samples))
+            check_row_count(sum(map(len, batches)), limits)
+        counts += [1] * len(files) if one_per_file else [sum(map(len, batches)) - start]
+    if len({batch.shape[1:] for batch in batches}) > 1:
+        raise InputError("file: found samples of different shapes; send files of one shape together")
+    content = io.BytesIO()
+    np.save(content, np.concatenate(batches), allow_pickle=False)
+    return {"counts": counts}, content.getvalue()
+
+
+def load_samples(content: bytes) -> NDArray[Any]:
+    """Load the samples that `read_samples` returned."""
+    samples: NDArray[Any] = np.load(io.BytesIO(content), allow_pickle=False)
+    return samples
+
+
+def check_row_count(count: int, limits: Limits) -> None:
+    """Raise `InputError` if a request has more samples than the limit."""
+    if count > limits.rows:
+        raise InputError(f"samples: found {count} or more, expected at most {limits.rows} per request")
+
+
+def check_file(file: Upload, formats: Sequence[str], limits: Limits) -> None:
+    """Check a file's format, its size after unpacking, and the rows and columns of a table, before reading it."""
+    check_choice(f"{file}: file type", file.suffix, formats)
+    if file.suffix in _ARCHIVES:
+        try:
+            with zipfile.ZipFile(file.open()) as archive:
+                size = sum(member.file_size for member in archive.infolist())
+        except (zipfile.BadZipFile, ValueError, NotImplementedError, OSError) as error:
+            raise InputError(f"{file}: not a ZIP archive, or damaged ({type(error).__name__})") from None
+        if size > limits.unpacked:
+            raise InputError(f"{file}: unpacks to {size} bytes, expected at most {limits.unpacked}")
+    if file.suffix == ".csv" and formats is SPECTRUM_FORMATS:
+        first = file.content.lstrip()[: 64 * limits.points].partition(b"\n")[0]
+        if max(map(first.count, (b",", b";", b"\t"))) > limits.points:
+            raise InputError(f"{file}: found more than {limits.points} columns")
+        check_row_count((file.content.count(b"\n") - 100) // 4, limits)  # lenient: many lines may be empty

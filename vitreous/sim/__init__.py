@@ -1,1 +1,0 @@
-"""Simulators that feed training without a data set."""

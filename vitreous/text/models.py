@@ -1,0 +1,35 @@
+"""The models that translate, by name, and how they are read from a folder."""
+
+from collections.abc import Mapping
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from vitreous.nn.models import choose_config
+from vitreous.text.recurrent import Recurrent, RecurrentConfig
+from vitreous.text.transformer import Transformer, TransformerConfig
+from vitreous.zoo.weights import WEIGHTS, load_exact_weights, read_settings
+
+TextConfig = TransformerConfig | RecurrentConfig
+TextModel = Transformer | Recurrent
+
+_KINDS: dict[str, type[TextConfig]] = {config.kind: config for config in (TransformerConfig, RecurrentConfig)}
+_MODELS: dict[type[TextConfig], Any] = {TransformerConfig: Transformer, RecurrentConfig: Recurrent}
+
+
+def build_text_model(config: TextConfig) -> TextModel:
+    """The model of a configuration."""
+    model: TextModel = _MODELS[type(config)](config)
+    return model
+
+
+def load_text_model(folder: str | PathLike[str]) -> TextModel:
+    """The model that `save_model` wrote."""
+    folder = Path(folder)
+    model = build_text_model(read_settings(folder, _config_from))
+    load_exact_weights(model, folder / WEIGHTS)
+    return model
+
+
+def _config_from(values: Mapping[str, Any]) -> TextConfig:
+    return choose_config(values, _KINDS)

@@ -1,0 +1,142 @@
+"""Recurrent attention (S2.1): a GRU reads, a GRU writes, and c_i = Σ_j α_ij h_j tells the writer where to look (S2.2).
+
+The attention asks with the state of the decoder's first layer, and the layers above go on with its answer. So in
+training every layer runs over the whole sentence at once, and so does the attention.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from vitreous.core.errors import InputError, check_choice
+from vitreous.core.settings import Settings
+from vitreous.nn.attention import weigh
+from vitreous.nn.attention.cache import Hidden, State
+from vitreous.nn.attention.scores import SCORES, logits
+from vitreous.nn.record import Reduced, Sink, keep
+from vitreous.text.transformer import PAD, UNKNOWN, Encoded, Seq2Seq
+
+
+@dataclass(frozen=True)
+class RecurrentConfig(Settings):
+    """A GRU encoder–decoder with attention.
+
+    >>> RecurrentConfig(vocabulary=8000, score="additive").dim
+    512
+    """
+
+    kind: ClassVar[str] = "recurrent"
+    vocabulary: int
+    """Tokens that there are."""
+    length: int = 160
+    """Tokens of the longest sequence, its end included."""
+    dim: int = 512
+    """Width of the embeddings and of both recurrent parts; the encoder's two directions share it."""
+    depth: int = 2
+    """Layers of the encoder, and of the decoder."""
+    score: str = "additive"
+    """scaled_dot | dot | cosine | general | additive | location (S2.2)."""
+    dropout: float = 0.0
+    """Dropout on the embedded tokens, between the layers and before the output."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_choice("score", self.score, SCORES)
+        self._at_least(1, "length", "depth")
+        self._at_least(2, "dim")
+        self._at_least(UNKNOWN + 2, "vocabulary")
+        self._probability("dropout")
+        if self.dim % 2:
+            raise InputError(f"dim: found {self.dim}, expected an even number, which two directions can share")
+
+
+class Alignment(nn.Module):
+    """α_ij = softmax_j score(s_i, h_j) and c_i = Σ_j α_ij h_j, with any score of S2.2."""
+
+    def __init__(self, dim: int, score: str, keys: int) -> None:
+        super().__init__()
+        self._score = SCORES[score].function
+        self.score = nn.ParameterDict(SCORES[score].weights(1, dim, keys))
+
+    def forward(self, states: Tensor, source: Encoded, seen: Sink) -> Tensor:
+        """States `(B, T, D)` to contexts `(B, T, D)`; `seen` keeps the weights `(B, 1, T, S)` as `cross`."""
+        keys = source.values.unsqueeze(1).to(states.dtype)  # one head: (B, 1, S, D)
+        scores = logits(self._score(states.unsqueeze(1), keys, self.score))
+        weights = weigh(scores, source.mask[:, None, None], None)
+        if not isinstance(seen, Reduced):
+            keep(seen, "cross", weights)
+        elif seen.reduce is not None:
+            keep(seen, "cross", seen.reduce(weights))
+        return (weights.to(keys.dtype) @ keys).squeeze(1)
+
+
+class Recurrent(Seq2Seq):
+    """GRU encoder in two directions, GRU decoder, attention between them.
+
+    >>> model = Recurrent(RecurrentConfig(vocabulary=50, dim=32))
+    >>> model(torch.randint(4, 50, (3, 2, 7))).shape
+    torch.Size([3, 7, 50])
+    """
+
+    def __init__(self, config: RecurrentConfig) -> None:
+        c = self.config = config
+        super().__init__(c.vocabulary, c.dim, c.length, c.dropout)
+        self.forwards, self.backwards = (
+            nn.ModuleList(nn.GRU(c.dim, c.dim // 2, batch_first=True) for _ in range(c.depth)) for _ in range(2)
+        )
+        self.begin = nn.Linear(c.dim, c.depth * c.dim)
+        self.writer = nn.GRU(c.dim, c.dim, batch_first=True)
+        self.upper = nn.ModuleList(nn.GRU(2 * c.dim, c.dim, batch_first=True) for _ in range(c.depth - 1))
+        self.blocks = nn.ModuleList([Alignment(c.dim, c.score, c.length)])
+        self.readout = nn.Linear(2 * c.dim, c.dim)
+
+    def encode(self, source: Tensor) -> Encoded:
+        """Read `(B, S)` in both directions."""
+        mask = source != PAD
+        place = torch.arange(source.shape[1], device=source.device)
+        turned = (mask.sum(1, keepdim=True) - 1 - place).unsqueeze(-1)  # the last token first
+        turned = torch.where(turned < 0, place.unsqueeze(-1), turned)  # and the padding where it was
+        z = self.drop(self.embed(source))
+        for layer, (there, back) in enumerate(zip(self.forwards, self.backwards, strict=True)):
+            flipped = z.gather(1, turned.expand(-1, -1, z.shape[2]))
+            returned = _run(back, flipped, None)[0]
+            both = [_run(there, z, None)[0], returned.gather(1, turned.expand(-1, -1, returned.shape[2]))]
+            z = self.drop(torch.cat(both, dim=-1)) + (z if layer else 0.0)
+        return Encoded(z, mask)
+
+    def decode(self, target: Tensor, source: Encoded, state: State | None = None, last: bool = False) -> Tensor:
+        """Logits `(B, T, vocabulary)` of what follows each token `(B, T)`."""
+        hidden = self.start() if state is None else state
+        assert isinstance(hidden, Hidden)
+        seen = self.execution.recording
+        if seen is not None:
+            seen.start()
+        if hidden.values[0] is None:
+            hidden.values = list(self._begin(source).unsqueeze(1).unbind(0))
+        z, hidden.values[0] = _run(self.writer, self.drop(self.embed(target)), hidden.values[0])
+        context = self.blocks[0](z, source, None if seen is None else seen.blocks.get(0))
+        for layer, gru in enumerate(self.upper, start=1):
+            more, hidden.values[layer] = _run(gru, self.drop(torch.cat([z, context], dim=-1)), hidden.values[layer])
+            z = z + more
+        z = torch.cat([z, context], dim=-1)
+        return self.words(self.drop(torch.tanh(self.readout(z[:, -1:] if last else z))))
+
+    def start(self) -> Hidden:
+        """The state before the first token."""
+        return Hidden(self.config.depth)
+
+    def _begin(self, source: Encoded) -> Tensor:
+        """What the decoder's layers start from: `(layers, B, D)`, of the mean of the source."""
+        weight = source.mask.unsqueeze(-1).to(source.values.dtype)
+        mean = (source.values * weight).sum(1) / weight.sum(1).clamp(min=1)
+        layers: Tensor = self.begin(mean).tanh().unflatten(-1, (self.config.depth, -1))
+        return layers.movedim(1, 0)
+
+
+def _run(gru: Callable[..., tuple[Tensor, Tensor]], x: Tensor, state: Tensor | None) -> tuple[Tensor, Tensor]:
+    """A GRU in single precision: a sum over many steps wants the digits."""
+    with torch.autocast(x.device.type, enabled=False):
+        return gru(x.float(), None if state is None else state.float().contiguous())

@@ -1,0 +1,94 @@
+"""Checkpoints: the state of a training between two steps, from any number of processes, in one file and back.
+
+One safetensors file holds weights, average, optimisers and counters, so that it is replaced whole or not at all.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import safetensors.torch
+import torch
+from safetensors import SafetensorError, safe_open
+from torch import Tensor, nn
+from torch.distributed.checkpoint.state_dict import (
+    StateDictOptions,
+    get_model_state_dict,
+    get_optimizer_state_dict,
+    set_model_state_dict,
+    set_optimizer_state_dict,
+)
+
+from vitreous.core.atomic import write_atomically
+from vitreous.core.errors import InputError
+from vitreous.run.folder import LAST as LAST
+
+_FULL = StateDictOptions(full_state_dict=True, cpu_offload=True)
+
+
+def gather_weights(model: nn.Module) -> dict[str, Any]:
+    """The whole state of a model on the CPU of the main process, also if it is sharded; every process must call it."""
+    state: dict[str, Any] = get_model_state_dict(model, options=_FULL)
+    return state
+
+
+def gather(
+    model: nn.Module, optimisers: list[torch.optim.Optimizer], average: dict[str, Any]
+) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """All tensors by name, and the optimisers' numbers; every process must call it."""
+    tensors = {f"model/{name}": value for name, value in gather_weights(model).items()}
+    tensors |= {f"average/{name}": value for name, value in average.items()}
+    numbers: dict[str, Any] = {}
+    for i, optimiser in enumerate(optimisers):
+        full: dict[str, Any] = get_optimizer_state_dict(model, optimiser, options=_FULL)
+        for name, state in full.get("state", {}).items():  # empty except on the main process
+            for key, value in state.items():
+                if isinstance(value, Tensor):
+                    tensors[f"optimiser{i}/{name}/{key}"] = value
+                else:
+                    numbers[f"optimiser{i}/{name}/{key}"] = value
+    return {name: value.detach().cpu().contiguous() for name, value in tensors.items()}, numbers
+
+
+def write(folder: Path, tensors: dict[str, Tensor], state: dict[str, Any]) -> None:
+    """Replace the folder's last checkpoint."""
+    path = folder / LAST
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(path, safetensors.torch.save(tensors, {"vitreous": json.dumps(state)}))
+
+
+def read(folder: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """Tensors and counters of the last checkpoint in a run folder."""
+    path = folder / LAST
+    if not path.is_file():
+        raise InputError(f"{folder}: has no checkpoint to resume from ({LAST} is missing)")
+    try:
+        with safe_open(path, "pt") as file:
+            state = json.loads(file.metadata()["vitreous"])
+        return safetensors.torch.load_file(path), state
+    except (SafetensorError, ValueError, KeyError, TypeError, OSError):
+        raise InputError(f"{path}: is damaged; delete it to start again") from None
+
+
+def restore(
+    tensors: dict[str, Tensor], numbers: dict[str, Any], model: nn.Module, optimisers: list[torch.optim.Optimizer]
+) -> None:
+    """Load a checkpoint into the model and its optimisers."""
+    load_weights(model, tensors, "model/")
+    for i, optimiser in enumerate(optimisers):
+        empty = get_optimizer_state_dict(model, optimiser, options=StateDictOptions(full_state_dict=True))
+        state: dict[str, dict[str, Any]] = {}
+        for place, value in (_under(tensors, f"optimiser{i}/") | _under(numbers, f"optimiser{i}/")).items():
+            name, _, key = place.rpartition("/")
+            state.setdefault(name, {})[key] = value
+        full: dict[str, Any] = {"state": state, "param_groups": empty["param_groups"]}
+        set_optimizer_state_dict(model, optimiser, full, options=StateDictOptions(full_state_dict=True))
+
+
+def load_weights(model: nn.Module, tensors: dict[str, Tensor], prefix: str) -> None:
+    """Load the tensors under a prefix into the model, also if it is sharded."""
+    set_model_state_dict(model, _under(tensors, prefix), options=StateDictOptions(full_state_dict=True))
+
+
+def _under(values: dict[str, Any], prefix: str) -> dict[str, Any]:
+    return {name.removeprefix(prefix): value for name, value in values.items() if name.startswith(prefix)}
