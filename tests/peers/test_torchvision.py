@@ -1,11 +1,15 @@
 """Equal to torchvision: ResNet-18 and ResNet-50 with the same weights give the same logits."""
 
+import os
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from torch import nn
 
+from tests.peers.path import PEERS
+from tests.users import python
 from vitreous.nn import CNN, CNNConfig
 
 models = pytest.importorskip("torchvision.models", reason="the peers are not installed: make setup")
@@ -30,3 +34,14 @@ def test_logits_equal_torchvisions(name: str) -> None:
     ours.load_state_dict(dict(zip(ours.state_dict(), peer.state_dict().values(), strict=True)))  # in the same order
     x = torch.randn(2, 3, 64, 48)
     torch.testing.assert_close(ours(x), peer(x), atol=1e-4, rtol=1e-4)
+
+
+@pytest.mark.skipif(not PEERS.is_dir(), reason="the peers are not installed: make setup")
+def test_a_torchvision_that_is_installed_is_used_as_it_is(tmp_path: Path) -> None:
+    (tmp_path / "torchvision").mkdir()
+    defines = "library.define('nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor')"
+    (tmp_path / "torchvision/__init__.py").write_text(
+        f"import torch\nlibrary = torch.library.Library('torchvision', 'DEF')\n{defines}\n"
+    )
+    code = "from tests.peers.path import add_peers; add_peers(); import torchvision; print(torchvision.__file__)"
+    assert python(code, PYTHONPATH=os.pathsep.join([str(tmp_path), os.getcwd()])).strip().startswith(str(tmp_path))
