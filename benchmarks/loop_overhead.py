@@ -21,8 +21,8 @@ from torch import nn
 import vitreous as vt
 from vitreous.data import Axis, Source
 from vitreous.train import SupervisedJob, TrainConfig
+from vitreous.train.device import create_accelerator
 from vitreous.train.loop import Loop
-from vitreous.train.processes import create_accelerator
 from vitreous.train.progress import Bar, Log
 
 MODELS = {

@@ -11,14 +11,14 @@ if TYPE_CHECKING:
     from vitreous.export.files import Exported as Exported
     from vitreous.export.files import compare_scores as compare_scores
     from vitreous.export.files import export_run as export_run
-    from vitreous.export.graph import export_program as export_program
     from vitreous.export.int8 import to_int8 as to_int8
+    from vitreous.export.onnx_file import export_program as export_program
     from vitreous.export.onnx_file import to_onnx as to_onnx
 
 _HOMES = {
     "Exported": "files",
     "compare_scores": "files",
-    "export_program": "graph",
+    "export_program": "onnx_file",
     "export_run": "files",
     "to_int8": "int8",
     "to_onnx": "onnx_file",

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from vitreous.core.atomic import write_atomically
+from vitreous.core.batching import split_into_batches
 from vitreous.core.errors import InputError
 from vitreous.data.scale import Scaling
 from vitreous.run.task import Task
@@ -31,14 +32,10 @@ ANSWERS = "test.npz"
 class StorageLimits:
     """How much of the answers is stored."""
 
-    outputs: int = 2_000_000
-    """Numbers."""
-    features: int = 1_000
-    """Samples with features."""
-    samples: int = 16
-    """Samples that are stored themselves."""
-    sample_bytes: int = 4_000_000
-    """Size of those samples; two are stored however large they are."""
+    outputs: int = 2_000_000  # numbers
+    features: int = 1_000  # samples with features
+    samples: int = 16  # samples that are stored themselves
+    sample_bytes: int = 4_000_000  # size of those samples; two are stored however large they are
 
 
 _LIMITS = StorageLimits()
@@ -97,12 +94,9 @@ def outputs(
     batch = max(1, min(batch, share))
     length = -(-share // batch) * batch
     mine = np.resize(rows[rank * share : (rank + 1) * share] if rank * share < len(rows) else rows, length)
-    chunks = []
     with torch.no_grad():
-        for start in range(0, length, batch):
-            part = np.ascontiguousarray(x[mine[start : start + batch]])
-            chunks.append(model(scaling(torch.from_numpy(part).to(device))).float())
-    out = torch.cat(chunks)[:share]
+        parts = (torch.from_numpy(np.ascontiguousarray(x[chosen])) for chosen in split_into_batches(mine, batch))
+        out = torch.cat([model(scaling(part.to(device))).float() for part in parts])[:share]
     if accelerator and world > 1:
         out = accelerator.gather(out)
     return out[: len(rows)].cpu()

@@ -21,12 +21,7 @@ _FATAL = 4  # level of onnxruntime's log: its exceptions say the same as its mes
 
 
 class OnnxPredictor(AnyPredictor):
-    """A model that `vitreous export` wrote as ONNX.
-
-    Args:
-        session: the model's session in onnxruntime.
-        about: the description that the file holds.
-    """
+    """A model that `vitreous export` wrote as ONNX: its session in onnxruntime and the description in the file."""
 
     explains = False
 
@@ -40,15 +35,13 @@ class OnnxPredictor(AnyPredictor):
 
     def __call__(self, x: ArrayLike, coverage: float | None = None) -> Prediction:
         if self.classes:
-            (probabilities,) = self._compute(x, ("probabilities",))
-            return Prediction(self.classes, probabilities)
+            return Prediction(self.classes, self._compute(x, ("probabilities",))[0])
         values, uncertainty = self._compute(x, ("values", "uncertainty"))
         return quantities(self.targets, values, uncertainty, self.scores, coverage)
 
     def outputs(self, x: ArrayLike) -> NDArray[np.float32]:
         """The model's raw outputs, as a run's predictor gives them."""
-        (out,) = self._compute(x, ("outputs",))
-        return out
+        return self._compute(x, ("outputs",))[0]
 
     def _compute(self, x: ArrayLike, names: Sequence[str]) -> list[NDArray[Any]]:
         """Some of the graph's outputs `(n, K)`."""
@@ -87,7 +80,7 @@ def open_onnx(model: str | bytes, threads: int = 0) -> OnnxPredictor:
         if about["format"] != VERSION:
             raise InputError(f"was written in format {about['format']}, this version reads {VERSION}")
         return OnnxPredictor(session, about)
+    except InputError:
+        raise
     except (ValueError, KeyError, TypeError, AttributeError) as fault:
-        if isinstance(fault, InputError):
-            raise
         raise InputError(f"its description is damaged ({type(fault).__name__}: {fault})") from None

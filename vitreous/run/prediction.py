@@ -48,16 +48,13 @@ class Prediction:
                 for label, row in zip(self.labels, self.probabilities, strict=True)
             ]
         assert self.values is not None
-        rows = []
-        for i in range(len(self.values)):
-            row: dict[str, Any] = {}
-            for j, target in enumerate(self.targets):
-                row[target.label] = float(self.values[i, j])
-                if self.lower is not None and self.upper is not None:
-                    row[f"{target.label} lower {self.coverage:.0%}"] = float(self.lower[i, j])
-                    row[f"{target.label} upper {self.coverage:.0%}"] = float(self.upper[i, j])
-            rows.append(row)
-        return rows
+        columns: dict[str, NDArray[np.float64]] = {}
+        for j, target in enumerate(self.targets):
+            columns[target.label] = self.values[:, j]
+            if self.lower is not None and self.upper is not None:
+                columns[f"{target.label} lower {self.coverage:.0%}"] = self.lower[:, j]
+                columns[f"{target.label} upper {self.coverage:.0%}"] = self.upper[:, j]
+        return [dict(zip(columns, map(float, row), strict=True)) for row in zip(*columns.values(), strict=True)]
 
 
 Scores = Sequence[Sequence[float]]
@@ -85,10 +82,7 @@ def rank_of(count: int, coverage: float) -> int:
 
 
 def half_widths(scores: Scores, coverage: float) -> list[float]:
-    """Half the width of the interval that covers the truth with the given probability, in uncertainties.
-
-    Split conformal: the ⌈(n + 1) · coverage⌉-th smallest score of each target.
-    """
+    """Half the width of split-conformal intervals, in uncertainties: the ⌈(n + 1) · coverage⌉-th score of each."""
     if not 0 < coverage < 1:
         raise InputError(f"coverage: found {coverage}, expected a probability between 0 and 1")
     if not scores:
@@ -148,9 +142,8 @@ class AnyPredictor(ABC):
             row = int(np.flatnonzero(~np.isfinite(samples).reshape(len(samples), -1).all(1))[0])
             raise InputError(f"input: sample {row} has values that are not finite")
         if self.shorter and not (has_elements := samples.reshape(len(samples), -1).any(1)).all():
-            raise InputError(
-                f"input: sample {int(has_elements.argmin())} is an empty set, expected an element that is not zero"
-            )
+            row = int(has_elements.argmin())
+            raise InputError(f"input: sample {row} is an empty set, expected an element that is not zero")
         return np.ascontiguousarray(samples)
 
     def on_axis(self, source: Source) -> NDArray[Any]:
@@ -162,10 +155,9 @@ class AnyPredictor(ABC):
         measured = theirs.origin + theirs.spacing * np.arange(source.x.shape[-1])
         slack = abs(theirs.spacing)
         if positions.min() < measured.min() - slack or positions.max() > measured.max() + slack:
-            raise InputError(
-                f"{source.name}: its {theirs.name} runs from {measured.min():g} to {measured.max():g} {theirs.unit}, "
-                f"but the model needs {positions.min():g} to {positions.max():g} {ours.unit}".rstrip()
-            )
+            measured_range = f"{theirs.name} runs from {measured.min():g} to {measured.max():g} {theirs.unit}"
+            needed = f"the model needs {positions.min():g} to {positions.max():g} {ours.unit}".rstrip()
+            raise InputError(f"{source.name}: its {measured_range}, but {needed}")
         order = np.argsort(measured)
         flat = np.asarray(source.x, dtype=np.float64).reshape(-1, source.x.shape[-1])[:, order]
         resampled = np.stack([np.interp(positions, measured[order], row) for row in flat])

@@ -31,21 +31,17 @@ def sweep(
     base = job.config
     if not isinstance(base, ViTConfig):
         raise InputError("sweep: the factors are those of a Vision Transformer; use --model vit")
-    for values in space.values():
-        if not values:
-            raise InputError("sweep: found a factor without values, expected one or more of each")
+    if not all(space.values()):
+        raise InputError("sweep: found a factor without values, expected one or more of each")
     for dim in space["dim"]:  # report a mistake before the first training
         replace(base, dim=dim)
     folder.mkdir(parents=True, exist_ok=True)
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     journal = optuna.storages.JournalStorage(optuna.storages.journal.JournalFileBackend(str(folder / STUDY)))
     name, sense = ("accuracy", "maximize") if job.source.classes else ("rmse", "minimize")
+    sampler = optuna.samplers.GridSampler(space, seed=job.settings.seed)
     study = optuna.create_study(
-        study_name="sweep",
-        storage=journal,
-        sampler=optuna.samplers.GridSampler(space, seed=job.settings.seed),
-        direction=sense,
-        load_if_exists=True,
+        study_name="sweep", storage=journal, sampler=sampler, direction=sense, load_if_exists=True
     )
 
     def objective(trial: Any) -> float:

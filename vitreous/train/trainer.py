@@ -13,9 +13,9 @@ from torch import nn
 from vitreous.core.errors import InputError
 from vitreous.run.folder import METRICS, RESULT, write_json
 from vitreous.train import checkpoint
+from vitreous.train.device import create_accelerator
 from vitreous.train.job import Job, write_experiment
 from vitreous.train.loop import Loop, Watcher
-from vitreous.train.processes import create_accelerator
 from vitreous.train.progress import Bar, Log, TensorBoard
 from vitreous.zoo.weights import CONFIG
 
