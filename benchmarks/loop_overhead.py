@@ -54,7 +54,7 @@ def ours(config: vt.ViTConfig, source: Source, batch: int, steps: int, folder: P
     bar, loop = Bar("overhead", steps, batch), Loop(job, accelerator, folder)
     loop.watchers = [Log(folder / "metrics.jsonl"), bar]
     loop.model.train()
-    with bar:
+    with bar.progress:
         start = time.perf_counter()
         for step in range(steps):
             loop.step(step)

@@ -1,4 +1,4 @@
-"""Write the model of a run to one file, after comparing its predictions with those of the run in batches of two sizes."""
+"""Write the model of a run to one file, after comparing its predictions with those of the run in two batch sizes."""
 
 from dataclasses import dataclass
 from pathlib import Path

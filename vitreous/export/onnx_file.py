@@ -121,17 +121,15 @@ def _clean(model: Any) -> None:
         name = f"{scopes[-1] if scopes else 'graph'}/{node.op_type}"
         counts[name] += 1
         node.name = name if counts[name] == 1 else f"{name}_{counts[name]}"
-        node.ClearField("metadata_props")
-        node.ClearField("doc_string")
-    for value in (*graph.input, *graph.output, *graph.initializer):
+    for value in (*graph.node, *graph.input, *graph.output, *graph.initializer):
         value.ClearField("metadata_props")
         value.ClearField("doc_string")
     sizes = [size for value in graph.input for size in value.type.tensor_type.shape.dim if size.dim_param]
     names = dict(zip([size.dim_param for size in sizes], ("batch", "count"), strict=False))
-    for value in (*graph.input, *graph.output):
-        for size in value.type.tensor_type.shape.dim:
-            if size.dim_param:
-                size.dim_param = names.get(size.dim_param, size.dim_param)
+    for value in graph.output:
+        sizes += [size for size in value.type.tensor_type.shape.dim if size.dim_param]
+    for size in sizes:
+        size.dim_param = names.get(size.dim_param, size.dim_param)
     for field in ("value_info", "doc_string", "metadata_props"):
         graph.ClearField(field)
     model.ClearField("doc_string")

@@ -126,7 +126,8 @@ def collect(
     order = task.misfit(out[stored], task.encode(truth)).argsort(descending=True).numpy()
     count = min(limits.samples, len(stored), max(2, limits.sample_bytes // max(1, x[:1].nbytes)))
     worst, rest = np.split(order, [count - count // 2])
-    shown = np.concatenate([worst, rest[_middles(len(rest), count // 2)]])
+    middles = (np.arange(count // 2) + 0.5) * len(rest) / max(1, count // 2)  # of equal parts of the rest
+    shown = np.concatenate([worst, rest[middles.astype(np.intp)]])
     return out, Answers(
         rows[stored], truth, out[stored].numpy(), shown, np.asarray(x[rows[stored][shown]]), mapped, features.numpy()
     )
@@ -149,11 +150,6 @@ def _with_features(model: nn.Module) -> Callable[[Tensor], Tensor]:
 def evenly(count: int, most: int) -> NDArray[np.intp]:
     """Up to `most` of the numbers from 0 to `count - 1`, evenly spread."""
     return np.unique(np.linspace(0, count - 1, min(most, max(0, count))).round().astype(np.intp))
-
-
-def _middles(count: int, parts: int) -> NDArray[np.intp]:
-    """The middles of equal parts of the numbers from 0 to `count - 1`."""
-    return ((np.arange(parts) + 0.5) * count / max(1, parts)).astype(np.intp)
 
 
 def write_answers(folder: Path, answers: Answers) -> None:

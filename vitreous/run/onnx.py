@@ -55,16 +55,16 @@ class OnnxPredictor(AnyPredictor):
         return [np.concatenate(part) for part in zip(*parts, strict=True)]
 
 
-def load_onnx(path: Path, threads: int = 0) -> OnnxPredictor:
-    """The predictor of an ONNX file; `threads` is the number of threads, 0 for one per core."""
+def load_onnx(path: Path) -> OnnxPredictor:
+    """The predictor of an ONNX file."""
     try:
-        return open_onnx(str(path), threads)
+        return open_onnx(str(path))
     except InputError as fault:
         raise InputError(f"{path}: {fault}") from None
 
 
 def open_onnx(model: str | bytes, threads: int = 0) -> OnnxPredictor:
-    """The predictor of an ONNX model: a file's name, or its bytes."""
+    """The predictor of an ONNX model, a file's name or its bytes; `threads` is 0 for one per core."""
     runtime = load_extra("onnxruntime", "export")
     options = runtime.SessionOptions()
     options.intra_op_num_threads, options.log_severity_level = threads, _FATAL

@@ -16,6 +16,10 @@ from numpy.typing import ArrayLike, NDArray
 from vitreous.core.errors import InputError
 from vitreous.data.source import Axis, Source, Target
 
+Numbers = NDArray[np.float64]
+Scores = Sequence[Sequence[float]]
+"""For each target, sorted |error| / uncertainty on the validation part; intervals are made from them."""
+
 
 @dataclass(frozen=True)
 class Prediction:
@@ -26,11 +30,11 @@ class Prediction:
     """
 
     classes: tuple[str, ...] = ()
-    probabilities: NDArray[np.float64] | None = None
+    probabilities: Numbers | None = None
     targets: tuple[Target, ...] = ()
-    values: NDArray[np.float64] | None = None
-    lower: NDArray[np.float64] | None = None
-    upper: NDArray[np.float64] | None = None
+    values: Numbers | None = None
+    lower: Numbers | None = None
+    upper: Numbers | None = None
     coverage: float | None = None
 
     @property
@@ -48,7 +52,7 @@ class Prediction:
                 for label, row in zip(self.labels, self.probabilities, strict=True)
             ]
         assert self.values is not None
-        columns: dict[str, NDArray[np.float64]] = {}
+        columns: dict[str, Numbers] = {}
         for j, target in enumerate(self.targets):
             columns[target.label] = self.values[:, j]
             if self.lower is not None and self.upper is not None:
@@ -57,16 +61,8 @@ class Prediction:
         return [dict(zip(columns, map(float, row), strict=True)) for row in zip(*columns.values(), strict=True)]
 
 
-Scores = Sequence[Sequence[float]]
-"""For each target, sorted |error| / uncertainty on the validation part; intervals are made from them."""
-
-
 def quantities(
-    targets: tuple[Target, ...],
-    values: NDArray[np.float64],
-    uncertainty: NDArray[np.float64],
-    scores: Scores,
-    coverage: float | None,
+    targets: tuple[Target, ...], values: Numbers, uncertainty: Numbers, scores: Scores, coverage: float | None
 ) -> Prediction:
     """Values and uncertainties `(n, targets)` in units as a prediction, with intervals if a coverage is asked for."""
     if coverage is None:

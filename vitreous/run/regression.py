@@ -72,11 +72,6 @@ class Regression:
         """Number of outputs of the model: with `gaussian`, a mean and a log-variance for each target."""
         return len(self.targets) * (2 if self.loss_name == "gaussian" else 1)
 
-    @property
-    def label_names(self) -> tuple[str, ...]:
-        """Names of the targets."""
-        return tuple(target.name for target in self.targets)
-
     def encode(self, y: NDArray[Any] | Tensor) -> Tensor:
         """Physical targets `(n, K)` to standardised ones."""
         values = (y if isinstance(y, Tensor) else torch.from_numpy(np.array(y, np.float64))).double()
@@ -175,10 +170,6 @@ class Regression:
         """Half the width of the interval that covers the truth with this probability, `(n, K)`, in units."""
         return self.uncertainty(out) * out.new_tensor(half_widths(self.scores, coverage))
 
-    def initial_outputs(self, y: NDArray[Any]) -> Tensor | None:
-        """Outputs for the model to begin with; None for those of its random weights."""
-        return None
-
     def to_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON."""
         return {
@@ -256,7 +247,7 @@ class Mixture(Regression):
         return values.gather(1, best[:, None, None].expand(-1, 1, values.shape[2])).squeeze(1)
 
     def initial_outputs(self, y: NDArray[Any]) -> Tensor:
-        """Outputs to begin with, `(outputs,)`: medians far apart among the targets `y`."""
+        """Outputs for the model to begin with, `(outputs,)`: medians far apart among the targets `y`."""
         encoded = self.encode(y).clamp(-1.5, 1.5)  # first, or outliers would end on one place
         chosen = [encoded.mean(0)]
         for _ in range(self.hypotheses):

@@ -40,11 +40,6 @@ class Classification:
         """Number of outputs of the model."""
         return len(self.classes)
 
-    @property
-    def label_names(self) -> tuple[str, ...]:
-        """The classes."""
-        return self.classes
-
     def encode(self, y: NDArray[Any] | Tensor) -> Tensor:
         """Class numbers `(n,)` to probabilities `(n, classes)`."""
         labels = y if isinstance(y, Tensor) else torch.from_numpy(np.array(y, np.int64))
@@ -87,10 +82,6 @@ class Classification:
     def bounds(self, coverage: float) -> bool:
         """Whether intervals of this coverage can be given: never."""
         return False
-
-    def initial_outputs(self, y: NDArray[Any]) -> Tensor | None:
-        """None: the model begins with the outputs of its random weights."""
-        return None
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON."""

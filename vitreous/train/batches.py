@@ -6,7 +6,6 @@ from typing import Any, Protocol
 
 import numpy as np
 import torch
-from accelerate import Accelerator
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -107,7 +106,7 @@ class StoredBatches:
         size = len(rows) * int(np.prod(source.input)) * source.x.dtype.itemsize
         self.samples = torch.as_tensor(source.x[self.rows]).to(device) if size <= RESIDENT_BYTES else None
         self._order: tuple[int, NDArray[np.intp]] | None = None
-        self._reader = ThreadPoolExecutor(1) if self.samples is None else None
+        self._reader = ThreadPoolExecutor(1)
         self._ahead: tuple[int, Future[Tensor]] | None = None
 
     def __call__(self, step: int) -> Batch:
@@ -115,7 +114,6 @@ class StoredBatches:
         index = torch.as_tensor(places, device=self.device)
         if self.samples is not None:
             return self.samples[index], self.targets[index]
-        assert self._reader is not None
         if self._ahead is None or self._ahead[0] != step:
             self._ahead = step, self._reader.submit(self._read, places)
         samples = self._ahead[1].result()
@@ -142,13 +140,3 @@ class StoredBatches:
     def _read(self, places: NDArray[np.intp]) -> Tensor:
         rows, back = np.unique(self.rows[places], return_inverse=True)  # in the order of the file
         return torch.from_numpy(self.source.x[rows][back])
-
-
-def create_batches(
-    source: Source, rows: NDArray[np.intp], task: Encodes, batch: int, seed: int, accelerator: Accelerator
-) -> Batches:
-    """The batches of a training: rows of a source, or new samples if it simulates them."""
-    place = accelerator.device, accelerator.process_index, accelerator.num_processes
-    if source.fresh is None:
-        return StoredBatches(source, rows, task, batch, seed, *place)
-    return SimulatedBatches(source, task, batch, seed, *place)

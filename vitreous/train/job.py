@@ -26,21 +26,13 @@ TrainedModel = Callable[[Tensor], Tensor]
 
 
 class Job(ABC):
-    """A training, as the loop sees it.
-
-    Attributes:
-        settings: how long and how fast to train.
-        provenance: where its data and settings come from.
-        model: what is trained, after `setup`.
-        better: the score that decides which weights are best, and whether `min` or `max` is better.
-        validates: whether there is a validation part to evaluate on.
-    """
+    """A training, as the loop sees it."""
 
     settings: TrainConfig
     provenance: Provenance
-    model: nn.Module
-    better: tuple[str, str]
-    validates: bool
+    model: nn.Module  # after `setup`
+    better: tuple[str, str]  # the score that decides which weights are best, and whether `min` or `max` is better
+    validates: bool  # whether there is a validation part to evaluate on
 
     def with_changes(self, changes: Mapping[str, Any]) -> "Job":
         """The same job with changed settings, None for no change.

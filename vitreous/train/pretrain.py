@@ -36,18 +36,16 @@ from vitreous.zoo.weights import load_model, save_model
 
 REST = "pretraining.safetensors"
 
-_VIEWS = {  # default changes that leave a sample the same, by tokens or number of axes
+_VIEWS: dict[Any, Augment] = {  # default changes that leave a sample the same, by tokens or number of axes
     "peaks": Augment(gain=0.1, baseline=0.05, noise=0.02),
     "lines": Augment(),
-    "set": Augment(noise=0.1),
-    "packed": Augment(noise=0.1),
+    **dict.fromkeys(("set", "packed"), Augment(noise=0.1)),
     1: Augment(shift=2.0, gain=0.1, baseline=0.1, noise=0.05),
     2: Augment(shift=0.1, rotate=10, scale=0.15, noise=0.05),
     3: Augment(noise=0.05),
 }
-_DAMAGE = {
-    "set": Augment(noise=0.3),
-    "packed": Augment(noise=0.3),
+_DAMAGE: dict[Any, Augment] = {
+    **dict.fromkeys(("set", "packed"), Augment(noise=0.3)),
     1: Augment(noise=0.5, baseline=0.1),
     2: Augment(noise=0.7),
     3: Augment(noise=0.5),
@@ -168,8 +166,8 @@ class PretrainJob(SampleJob):
 
     def finish(self, folder: Path) -> dict[str, Any]:
         model = load_pretraining(folder).to(self.accelerator.device).eval()
-        result: dict[str, Any] = {"parameters": sum(p.numel() for p in model.encoder.parameters())}
-        return result | ({"validation": self.evaluate(model)} if self.validates else {})
+        size = {"parameters": sum(p.numel() for p in model.encoder.parameters())}
+        return size | ({"validation": self.evaluate(model)} if self.validates else {})
 
 
 def pretrain_job(job: SupervisedJob, method: PretrainConfig) -> PretrainJob:
@@ -180,7 +178,7 @@ def pretrain_job(job: SupervisedJob, method: PretrainConfig) -> PretrainJob:
     method.check(config)
     if method.method == "contrast" and job.settings.batch < 2:
         raise InputError(f"batch: found {job.settings.batch}, expected at least 2 samples to contrast")
-    kind: Any = len(config.grid) if config.tokens == "patch" else config.tokens
+    kind = len(config.grid) if config.tokens == "patch" else config.tokens
     own = replace(job.augment, mixup=0.0, cutmix=0.0)  # a blend of two samples is neither of them
     views = own if own != Augment() or method.method == "masked" else _VIEWS[kind]
     damage = _DAMAGE[kind] if method.method == "denoise" else Augment()
@@ -209,10 +207,7 @@ def load_pretraining(folder: Path) -> Pretraining:
 @torch.no_grad()
 @torch.random.fork_rng()
 def show_samples(job: PretrainJob, folder: Path, count: int = 4) -> Panels:
-    """A few validation samples (or training samples without a validation part) before and after the model.
-
-    Scaled samples, what the encoder receives of them, and what the model makes of that.
-    """
+    """A few validation (or else training) samples, scaled; what the encoder receives of them; the model's output."""
     check_finished(folder)
     model, scaling = load_pretraining(folder).eval(), read_scaling(folder)
     parts = split(job.source, job.validation, job.test, job.settings.seed)

@@ -3,7 +3,7 @@
 import json
 import time
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
@@ -12,7 +12,7 @@ from vitreous.core.extras import load_extra
 
 
 class Bar:
-    """A progress bar with loss, score and rate; without a terminal, one line per evaluation."""
+    """A bar in `progress`, a context manager, with loss, score and rate; without a terminal, a line per evaluation."""
 
     def __init__(self, name: str, steps: int, batch: int, done: int = 0) -> None:
         self.console = Console(stderr=True)
@@ -34,13 +34,6 @@ class Bar:
         self.score = "  ".join(f"{name} {numbers[name]:.4g}" for name in ("accuracy", "rmse", "r2") if name in numbers)
         if not self.console.is_terminal:
             self.console.print(f"step {step}: {self.loss}  validation {self.score}", highlight=False)
-
-    def __enter__(self) -> Self:
-        self.progress.start()
-        return self
-
-    def __exit__(self, *fault: object) -> None:
-        self.progress.stop()
 
 
 class TensorBoard:

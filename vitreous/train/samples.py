@@ -14,7 +14,7 @@ from vitreous.data.scale import Scaling
 from vitreous.nn.config import ViTConfig
 from vitreous.nn.models import Config
 from vitreous.nn.tokens.packed import present_elements
-from vitreous.train.batches import Batch, Batches, create_batches
+from vitreous.train.batches import Batch, Batches, SimulatedBatches, StoredBatches
 from vitreous.train.job import Job
 
 Change = Callable[[Tensor, Tensor], Batch]
@@ -55,8 +55,12 @@ class SampleJob(Job):
     def create_batches(self, source: Source, change: Change) -> None:
         """Batches of the training part; `change` augments scaled samples and their targets."""
         settings, device, self.better = self.settings, self.accelerator.device, self.task.better
-        rows, scale = self.parts.train, self.scaling.on(device)
-        self._batches = create_batches(source, rows, self.task, settings.batch, settings.seed, self.accelerator)
+        scale, common = self.scaling.on(device), (self.task, settings.batch, settings.seed, device)
+        processes = self.accelerator.process_index, self.accelerator.num_processes
+        if source.fresh is None:
+            self._batches = StoredBatches(source, self.parts.train, *common, *processes)
+        else:
+            self._batches = SimulatedBatches(source, *common, *processes)
 
         def prepare(x: Tensor, y: Tensor) -> Batch:
             return change(scale(x), y)
