@@ -17,15 +17,15 @@ def load(path: str | PathLike[str], device: str = "cpu") -> AnyPredictor:
         device: where a run or a `.safetensors` file computes, e.g. `cuda`; an `.onnx` file does on the CPU.
     """
     path = Path(path)
-    in_folder = path.is_dir() or path.suffix not in _SUFFIXES
-    if in_folder and path.is_file():
+    is_run = path.is_dir() or path.suffix not in _SUFFIXES
+    if is_run and path.is_file():
         raise InputError(f"{path}: is neither a run folder nor a file of these: {', '.join(_SUFFIXES)}")
-    if not in_folder and not path.is_file():
+    if not is_run and not path.is_file():
         raise InputError(f"{path}: no such file")
-    if in_folder or path.suffix == ".safetensors":
+    if is_run or path.suffix == ".safetensors":
         from vitreous.run import predictor
 
-        return predictor.load(path, device) if in_folder else predictor.load_file(path, device)
+        return predictor.load(path, device) if is_run else predictor.load_file(path, device)
     if device != "cpu":
         raise InputError(f"device: found {device!r}, but {path} is an ONNX model, which computes on the cpu")
     from vitreous.run.onnx import load_onnx

@@ -67,9 +67,9 @@ def _run(loop: Loop, saved_model: nn.Module, tensorboard: bool, bar: bool) -> No
         write_experiment(job, folder, job.describe(folder), loop.accelerator)
         watchers.append(Log(folder / METRICS, loop.done))
         watchers += [TensorBoard(str(folder / "tensorboard"))] if tensorboard else []
-    shown = Bar(folder.name, settings.steps, settings.batch, loop.done)
-    with shown.progress:
-        loop.fit(save, watchers + ([shown] if main and bar else []))
+    progress_bar = Bar(folder.name, settings.steps, settings.batch, loop.done)
+    with progress_bar.progress:
+        loop.fit(save, watchers + ([progress_bar] if main and bar else []))
     if settings.keep == "last" or not job.validates:
         save(loop.weights())
     loop.accelerator.wait_for_everyone()
