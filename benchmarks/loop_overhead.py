@@ -21,8 +21,8 @@ from torch import nn
 import vitreous as vt
 from vitreous.data import Axis, Source
 from vitreous.train import SupervisedJob, TrainConfig
+from vitreous.train.device import create_accelerator
 from vitreous.train.loop import Loop
-from vitreous.train.processes import create_accelerator
 from vitreous.train.progress import Bar, Log
 
 MODELS = {
@@ -54,7 +54,7 @@ def ours(config: vt.ViTConfig, source: Source, batch: int, steps: int, folder: P
     bar, loop = Bar("overhead", steps, batch), Loop(job, accelerator, folder)
     loop.watchers = [Log(folder / "metrics.jsonl"), bar]
     loop.model.train()
-    with bar:
+    with bar.progress:
         start = time.perf_counter()
         for step in range(steps):
             loop.step(step)

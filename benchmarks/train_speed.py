@@ -29,8 +29,8 @@ from vitreous.recipes import load_recipe
 from vitreous.run.task import task_for
 from vitreous.train.batches import SimulatedBatches
 from vitreous.train.config import TrainConfig
+from vitreous.train.device import create_accelerator
 from vitreous.train.optimiser import create_optimisers
-from vitreous.train.processes import create_accelerator
 from vitreous.train.step import Step
 from vitreous.zoo.layouts import to_timm
 

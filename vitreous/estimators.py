@@ -1,4 +1,4 @@
-"""`ViTClassifier` and `ViTRegressor`: runs in scikit-learn's manner, for `Pipeline`, `cross_val_score`, `GridSearchCV`.
+"""`ViTClassifier` and `ViTRegressor` follow the scikit-learn API, for `Pipeline`, `cross_val_score`, `GridSearchCV`.
 
 They are trained by the loop of every run, with the template for one's own data, and hold the files of their run.
 """
@@ -46,7 +46,9 @@ _ABOUT = "estimator.json"  # beside them in a saved folder: what scikit-learn wa
 
 
 class _Estimator(BaseEstimator):  # type: ignore[misc]
-    """What classifier and regressor share; every parameter that is None is chosen to fit the data.
+    """`X` is `(samples, points)` for spectra, `(samples, height, width)` or `(samples, channels, height, width)` for
+    images. Fitted attributes: `predictor_` (see `Predictor`), `result_` (scores and time), `run_` (files).
+    A parameter that is None is chosen to fit the data.
 
     Args:
         model: vit | cnn.
@@ -93,24 +95,15 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
         device: str = "auto",
         verbose: bool = False,
     ) -> None:
-        self.model = model
-        self.epochs = epochs
-        self.steps = steps
-        self.batch = batch
-        self.lr = lr
-        self.dim = dim
-        self.depth = depth
-        self.patch = patch
-        self.loss = loss
-        self.scale = scale
-        self.pretrained = pretrained
-        self.layer_decay = layer_decay
-        self.freeze = freeze
-        self.augment = augment
-        self.validation_fraction = validation_fraction
-        self.random_state = random_state
-        self.device = device
-        self.verbose = verbose
+        self.model, self.epochs, self.steps, self.batch, self.lr = model, epochs, steps, batch, lr
+        self.dim, self.depth, self.patch, self.loss, self.scale = dim, depth, patch, loss, scale
+        self.pretrained, self.layer_decay, self.freeze, self.augment = pretrained, layer_decay, freeze, augment
+        self.validation_fraction, self.random_state, self.device, self.verbose = (
+            validation_fraction,
+            random_state,
+            device,
+            verbose,
+        )
 
     def save(self, folder: str | PathLike[str]) -> None:
         """Write a run folder, which `vitreous.load`, the commands and `load` read."""
@@ -136,8 +129,7 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
         except (ValueError, TypeError, AttributeError) as fault:
             raise InputError(f"{folder / _ABOUT}: is damaged ({fault})") from None
         estimator._take(folder)
-        if estimator.predictor_.task.kind not in cls._kinds:
-            kind = estimator.predictor_.task.kind
+        if (kind := estimator.predictor_.task.kind) not in cls._kinds:
             raise InputError(f"{folder}: holds a {kind}, expected a {cls._kinds[0]} for {cls.__name__}")
         channels, first, *_ = estimator.predictor_.model.config.input
         estimator.n_features_in_ = about.get("features", first if channels == 1 else channels)
@@ -192,32 +184,27 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
         job = own_data_job(source, self.model, self.scale or "")
         if start is not None and start.model.config.kind != job.config.kind:
             raise InputError(f"pretrained: {start.name} is a {type(start.model).__name__}, expected a {self.model}")
-        job = replace(
-            job,
-            config=self._shaped(job.config if start is None else start.model.config),
-            start=start,
-            augment=job.augment if self.augment else Augment(),
-            loss_name=self.loss or job.loss_name,
-            validation=self._validation(source),
-            test=0.0,
-        )
+        config = self._shaped(job.config if start is None else start.model.config)
+        augment, loss = job.augment if self.augment else Augment(), self.loss or job.loss_name
+        share = self._validation(source)
+        job = replace(job, config=config, start=start, augment=augment, loss_name=loss, validation=share, test=0.0)
         changes = {name: getattr(self, name) for name in ("epochs", "steps", "batch", "lr", "layer_decay")}
         return job.with_changes(changes | {"seed": self._seed(), "freeze": self.freeze})
 
     def _shaped(self, config: Config) -> Config:
-        given = {name: getattr(self, name) for name in ("dim", "depth", "patch")}
-        given = {name: value for name, value in given.items() if value is not None}
+        names = [name for name in ("dim", "depth", "patch") if getattr(self, name) is not None]
         if not isinstance(config, ViTConfig):
-            if given:
-                raise InputError(f"{next(iter(given))}: is a setting of the model vit, not of {self.model}")
+            if names:
+                raise InputError(f"{names[0]}: is a setting of the model vit, not of {self.model}")
             return config
+        changes: dict[str, Any] = {name: getattr(self, name) for name in names}
         if _is(self.dim, Integral):
-            given["heads"] = math.gcd(given["dim"], config.heads)
-        return replace(config, **given)
+            changes["heads"] = math.gcd(changes["dim"], config.heads)
+        return replace(config, **changes)
 
     def _seed(self) -> int:
-        given: Any = self.random_state
-        return int(given if _is(given, Integral) else check_random_state(given).randint(2**31 - 1))
+        state: Any = self.random_state
+        return int(state if _is(state, Integral) else check_random_state(state).randint(2**31 - 1))
 
     def _validation(self, source: Source) -> float:
         """The share to validate on: none where that would be fewer than two samples, or than one of each class."""
@@ -232,25 +219,24 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
     def _check(self, X: Any, *y: Any, **options: Any) -> Any:
         """`X`, or `X` and `y`, as scikit-learn checks them; without `y`, of the shape that was fitted."""
         with np.errstate(over="ignore"):  # what overflows is found below
-            found = validate_data(
-                self, X, *y, dtype=np.float32, allow_nd=True, ensure_all_finite=False, reset=bool(y), **options
-            )
-        samples = found[0] if y else found
+            options |= {"dtype": np.float32, "allow_nd": True, "ensure_all_finite": False, "reset": bool(y)}
+            checked = validate_data(self, X, *y, **options)
+        samples = checked[0] if y else checked
         if samples.ndim > 5:
             raise InputError(f"X: found {samples.ndim} axes, expected (samples, points) or (samples, channels, *grid)")
         finite = np.isfinite(samples).reshape(len(samples), -1).all(axis=1)
         if not finite.all():
             row = int(np.flatnonzero(~finite)[0])
             raise InputError(f"X: sample {row} has NaN, infinity or a value too large for float32")
-        return found
+        return checked
 
     def _predict(self, X: Any, *names: str, coverage: float | None = None) -> list[NDArray[np.float64]]:
         """What a `Prediction` says under the given names."""
         check_is_fitted(self)
         samples = _with_channels(self._check(X))
         together = np.resize(samples, (_TOGETHER, *samples.shape[1:])) if len(samples) < _TOGETHER else samples
-        found = self.predictor_(together, coverage)
-        return [getattr(found, name)[: len(samples)] for name in names]
+        prediction = self.predictor_(together, coverage)
+        return [getattr(prediction, name)[: len(samples)] for name in names]
 
     def _about(self) -> dict[str, Any]:
         """What `load` needs beside the run."""
@@ -261,15 +247,12 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
         return about | ({"names": list(self.feature_names_in_)} if hasattr(self, "feature_names_in_") else {})
 
     def _restore(self, about: Mapping[str, Any]) -> None:
-        """The fitted attributes of one kind of estimator, from what it wrote; nothing stands for a run of others."""
+        """Set the attributes of one kind of estimator from what `_about` returned, or from the run if that is empty."""
         raise NotImplementedError
 
 
 class ViTClassifier(ClassifierMixin, _Estimator):  # type: ignore[misc]
-    """A Vision Transformer, or its rival, that tells classes apart.
-
-    `X` is `(samples, points)` for spectra, `(samples, height, width)` or `(samples, channels, height, width)` for
-    images. Fitted attributes: `classes_`, `predictor_` (see `Predictor`), `result_` (scores and time), `run_` (files).
+    """A Vision Transformer or CNN that classifies samples. Fitted attributes: those below and `classes_`.
 
     >>> import numpy as np
     >>> X = np.eye(4)[[0, 3] * 10] + np.linspace(0, 0.1, 20)[:, None]
@@ -291,14 +274,12 @@ class ViTClassifier(ClassifierMixin, _Estimator):  # type: ignore[misc]
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """The likeliest class of each sample."""
-        probabilities = self.predict_proba(X)
-        likeliest: NDArray[Any] = self.classes_[probabilities.argmax(axis=1)]
+        likeliest: NDArray[Any] = self.classes_[self.predict_proba(X).argmax(axis=1)]
         return likeliest
 
     def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
         """Probabilities `(samples, classes)`, in the order of `classes_`."""
-        (found,) = self._predict(X, "probabilities")
-        return found
+        return self._predict(X, "probabilities")[0]
 
     def _about(self) -> dict[str, Any]:
         return super()._about() | {"classes": self.classes_.tolist(), "type": self.classes_.dtype.str}
@@ -308,11 +289,9 @@ class ViTClassifier(ClassifierMixin, _Estimator):  # type: ignore[misc]
 
 
 class ViTRegressor(RegressorMixin, _Estimator):  # type: ignore[misc]
-    """A Vision Transformer, or its rival, that measures one or many quantities.
+    """A Vision Transformer or CNN that predicts one or many quantities.
 
-    `X` is `(samples, points)` for spectra, `(samples, height, width)` or `(samples, channels, height, width)` for
-    images; `y` is `(samples,)` or `(samples, targets)`, and so is what is predicted, in the same units.
-    Fitted attributes: `predictor_` (see `Predictor`), `result_` (scores and time), `run_` (files).
+    `y` is `(samples,)` or `(samples, targets)`, and so is what is predicted, in the same units.
 
     >>> import numpy as np
     >>> X = np.linspace(0, 1, 40)[:, None] * np.ones(8)
@@ -333,8 +312,7 @@ class ViTRegressor(RegressorMixin, _Estimator):  # type: ignore[misc]
 
     def predict(self, X: ArrayLike) -> NDArray[np.float64]:
         """The quantities of each sample, in the units of the `y` that was fitted."""
-        (values,) = self._predict(X, "values")
-        return self._like_y(values)
+        return self._like_y(*self._predict(X, "values"))
 
     def predict_interval(self, X: ArrayLike, coverage: float = 0.9) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Lower and upper bounds between which the truth lies with the probability `coverage`, for each target.
@@ -342,8 +320,8 @@ class ViTRegressor(RegressorMixin, _Estimator):  # type: ignore[misc]
         Split conformal: calibrated on the validation part, whatever the errors' distribution; of one width for all
         samples unless the loss is `gaussian`.
         """
-        lower, upper = self._predict(X, "lower", "upper", coverage=coverage)
-        return self._like_y(lower), self._like_y(upper)
+        lower, upper = map(self._like_y, self._predict(X, "lower", "upper", coverage=coverage))
+        return lower, upper
 
     def _like_y(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """`(samples,)` where the fitted `y` was that, else `(samples, targets)`."""
@@ -372,5 +350,5 @@ def _is(value: Any, kind: type) -> bool:
 
 
 def _plain(value: Any) -> Any:
-    """NumPy's numbers, as a grid search sets them, and paths, for JSON."""
+    """Paths and NumPy's numbers, as a grid search sets them, for JSON."""
     return os.fspath(value) if isinstance(value, PathLike) else value.item()

@@ -25,6 +25,8 @@ from vitreous.powder.pattern import to_grid
 from vitreous.run.load import load
 from vitreous.run.prediction import AnyPredictor
 
+Files = Sequence[InputFile]
+"""Paths or uploaded files."""
 Batch = tuple[list[str], NDArray[Any]]
 """Names of samples and their values `(n, channels, *grid)`, or `(n, *grid)` for one channel."""
 
@@ -43,8 +45,8 @@ def predict_files(
         model: run folder or exported model file.
         files: images, powder patterns (one sample each) or files of spectra (one sample per row).
         coverage: coverage of prediction intervals, e.g. 0.9; None for no intervals.
-        anode: X-ray tube anode for powder patterns, e.g. Cu; replaces the radiation stated in the files.
-        wavelength: wavelength in ångström for powder patterns; replaces the radiation stated in the files.
+        anode, wavelength: X-ray tube anode of powder patterns, e.g. Cu, or wavelength in ångström; they replace the
+            radiation stated in the files.
         merge: number of tokens that each block merges.
     """
     predictor = load(Path(model))
@@ -64,7 +66,7 @@ def takes_patterns(predictor: AnyPredictor) -> bool:
 
 def read_batches(
     predictor: AnyPredictor,
-    files: Sequence[InputFile],
+    files: Files,
     anode: str | None = None,
     wavelength: float | None = None,
     max_pixels: int | None = None,
@@ -74,11 +76,8 @@ def read_batches(
 
     Args:
         predictor: decides whether files are read as powder patterns, images or spectra.
-        files: paths or uploaded files.
-        anode: X-ray tube anode for powder patterns; replaces the radiation stated in the files.
-        wavelength: wavelength in ångström for powder patterns; replaces the radiation stated in the files.
-        max_pixels: largest number of pixels of an image; None for no limit.
-        max_points: largest number of points of a pattern or spectrum; None for no limit.
+        anode, wavelength: radiation of powder patterns, as in `predict_files`.
+        max_pixels, max_points: largest number of pixels of an image and of points of a pattern or spectrum.
     """
     if takes_patterns(predictor):
         return _read_patterns(predictor, files, anode, wavelength, max_points)
@@ -106,15 +105,14 @@ def read_sample(
     """Read one sample of a file or of built-in data; returns its name and its values.
 
     Args:
-        predictor: decides how the file is read.
         file: path, or the name of built-in data.
         row: which sample, counted from 0.
         anode, wavelength: for powder patterns, as in `read_batches`.
     """
-    if file in BUILTIN:
-        x = BUILTIN[file]().x
-        return select_sample([([f"{file}:{i}" for i in range(len(x))], x)], row, file)
-    return select_sample(read_batches(predictor, [Path(file)], anode, wavelength), row, file)
+    if file not in BUILTIN:
+        return select_sample(read_batches(predictor, [Path(file)], anode, wavelength), row, file)
+    x = BUILTIN[file]().x
+    return select_sample([([f"{file}:{i}" for i in range(len(x))], x)], row, file)
 
 
 def format_records(records: Sequence[dict[str, Any]], format: str) -> str:
@@ -130,11 +128,7 @@ def format_records(records: Sequence[dict[str, Any]], format: str) -> str:
 
 
 def _read_patterns(
-    predictor: AnyPredictor,
-    files: Sequence[InputFile],
-    anode: str | None,
-    wavelength: float | None,
-    max_points: int | None,
+    predictor: AnyPredictor, files: Files, anode: str | None, wavelength: float | None, max_points: int | None
 ) -> Iterator[Batch]:
     """Read one powder pattern per file and resample it to the model's grid of q."""
     (axis,) = predictor.axes
@@ -153,7 +147,7 @@ def _read_patterns(
         yield [str(file) for file in group], np.stack([read_values(file) for file in group])
 
 
-def _read_images(predictor: AnyPredictor, files: Sequence[InputFile], max_pixels: int | None) -> Iterator[Batch]:
+def _read_images(predictor: AnyPredictor, files: Files, max_pixels: int | None) -> Iterator[Batch]:
     """Read one image per file at the model's size."""
     channels, rows, columns = predictor.input
     for group in split_into_batches(files):
@@ -161,7 +155,7 @@ def _read_images(predictor: AnyPredictor, files: Sequence[InputFile], max_pixels
         yield [str(file) for file in group], _scale_white(images, predictor.data)
 
 
-def _read_spectra(predictor: AnyPredictor, files: Sequence[InputFile], max_points: int | None) -> Iterator[Batch]:
+def _read_spectra(predictor: AnyPredictor, files: Files, max_points: int | None) -> Iterator[Batch]:
     """Read every row of files of spectra."""
     for file in files:
         source = read(file)

@@ -15,7 +15,7 @@ from tests.users import fails
 from vitreous.cli import main
 from vitreous.core.errors import InputError
 from vitreous.export import export_program
-from vitreous.run.one_file import load_file
+from vitreous.run.predictor import load_file
 from vitreous.train import load
 
 

@@ -13,8 +13,8 @@ from tests.recipes import SUPERVISED, choices, narrow, two_steps
 from vitreous.core.errors import InputError
 from vitreous.data.scale import Scaling
 from vitreous.data.source import Axis
+from vitreous.export.files import check_parity, example_samples
 from vitreous.export.onnx_file import to_onnx
-from vitreous.export.parity import check_parity, example_samples
 from vitreous.nn import CNNConfig, ViTConfig, build
 from vitreous.nn.models import Config
 from vitreous.run.answers import read_answers

@@ -15,9 +15,9 @@ from vitreous.insight.report import read_run, write_report
 from vitreous.nn import CNNConfig, ViTConfig
 from vitreous.nn.pretraining import PretrainConfig
 from vitreous.train import SupervisedJob, load, pretrain_job, train
-from vitreous.train.augmentation import augmentation_for, element_noise
 from vitreous.train.config import TrainConfig
 from vitreous.train.pretrain import show_samples
+from vitreous.train.samples import augmentation_for, element_noise
 
 PACKED = ViTConfig(input=(5, 12), tokens="packed", axes=2, dim=16, depth=1, heads=2, pool="mean")
 

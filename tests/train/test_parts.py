@@ -17,8 +17,7 @@ from vitreous.data.scale import SCALINGS, Scaling, fit_scaling
 from vitreous.train import Classification, TrainConfig
 from vitreous.train import batches as streams
 from vitreous.train.batches import StoredBatches
-from vitreous.train.muon import Muon
-from vitreous.train.optimiser import create_optimisers, decays, learning_rate_factor
+from vitreous.train.optimiser import Muon, create_optimisers, decays, learning_rate_factor
 
 TASK = Classification(("even", "odd"))
 CPU = torch.device("cpu")

@@ -19,8 +19,8 @@ from vitreous.bench.result import Result, Row
 from vitreous.bench.timing import Setting, Step, make_step, median_ratio, time_steps
 from vitreous.core.errors import InputError, first_line
 from vitreous.nn.models import Config
+from vitreous.run.folder import TASK
 from vitreous.run.predictor import Predictor, load
-from vitreous.run.task_file import TASK
 from vitreous.zoo.cost import example_inputs
 from vitreous.zoo.variants import model_config
 from vitreous.zoo.weights import CONFIG, read_config

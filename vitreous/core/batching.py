@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, Generic, Protocol, Self, TypeVar
 
 Sample = TypeVar("Sample")
@@ -83,8 +84,7 @@ class Batcher(Generic[Sample, Answer]):
 
     def submit(self, sample: Sample, kind: Hashable = None) -> "Future[Answer]":
         """Queue one sample; raises `FullError` if the queue is full."""
-        (future,) = self.submit_all([sample], kind)
-        return future
+        return self.submit_all([sample], kind)[0]
 
     def submit_all(self, samples: Sequence[Sample], kind: Hashable = None) -> "list[Future[Answer]]":
         """Queue several samples, all of them or none."""
@@ -108,9 +108,8 @@ class Batcher(Generic[Sample, Answer]):
         with self._changed:
             self._closed = True
             if not drain:
-                for queue in self._queues.values():
-                    for request in queue:
-                        request.future.cancel()
+                for request in chain.from_iterable(self._queues.values()):
+                    request.future.cancel()
             self._changed.notify()
         self._thread.join()
 
@@ -121,10 +120,8 @@ class Batcher(Generic[Sample, Answer]):
         self.close(drain=error[0] is None)
 
     def _drop_cancelled(self) -> None:
-        for kind, queue in list(self._queues.items()):
-            self._queues[kind] = deque(request for request in queue if not request.future.cancelled())
-            if not self._queues[kind]:
-                del self._queues[kind]
+        active = {kind: [r for r in queue if not r.future.cancelled()] for kind, queue in self._queues.items()}
+        self._queues = {kind: deque(requests) for kind, requests in active.items() if requests}
 
     def _run(self) -> None:
         while (batch := self._next_batch()) is not None:

@@ -2,7 +2,7 @@
 
 import math
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Self
 
@@ -17,9 +17,13 @@ class Settings:
     """
 
     def __post_init__(self) -> None:
-        for field in fields(self):
-            if field.type in _CONVERT:  # the others are settings of parts, which check themselves
-                self._set(field.name, _CONVERT[field.type](field.name, getattr(self, field.name)))
+        for field in fields(self):  # those of other types are settings of parts, which check themselves
+            name, value = field.name, getattr(self, field.name)
+            if field.type in _EXPECTED:
+                self._set(name, _convert(field.type, name, value))
+            elif field.type in _ITEMS:
+                items = (value,) if isinstance(value, str) or not hasattr(value, "__iter__") else value
+                self._set(name, tuple(_convert(_ITEMS[field.type], name, item) for item in items))
 
     def _set(self, name: str, value: object) -> None:
         object.__setattr__(self, name, value)
@@ -51,51 +55,19 @@ class Settings:
         return cls(**values)
 
 
-def _to_int(name: str, value: Any) -> int:
+def _convert(kind: Any, name: str, value: Any) -> Any:
+    """The value as a plain number, truth value or text; `InputError` if it is of another kind."""
     try:
-        if not isinstance(value, bool):
+        if kind in (bool, str) and isinstance(value, kind):
+            return value
+        if kind is int and not isinstance(value, bool):
             return operator.index(value)
-    except TypeError:
-        pass
-    raise InputError(f"{name}: found {value!r}, expected a whole number")
-
-
-def _to_float(name: str, value: Any) -> float:
-    try:
-        if not isinstance(value, bool | str) and math.isfinite(value):
+        if kind is float and not isinstance(value, bool | str) and math.isfinite(value):
             return float(value)
     except TypeError:
         pass
-    raise InputError(f"{name}: found {value!r}, expected a number")
+    raise InputError(f"{name}: found {value!r}, expected {_EXPECTED[kind]}")
 
 
-def _to_bool(name: str, value: Any) -> bool:
-    if not isinstance(value, bool):
-        raise InputError(f"{name}: found {value!r}, expected True or False")
-    return value
-
-
-def _to_str(name: str, value: Any) -> str:
-    if not isinstance(value, str):
-        raise InputError(f"{name}: found {value!r}, expected a word")
-    return value
-
-
-def _to_tuple(convert: Callable[[str, Any], Any]) -> Callable[[str, Any], tuple[Any, ...]]:
-    def convert_each(name: str, value: Any) -> tuple[Any, ...]:
-        if isinstance(value, str) or not hasattr(value, "__iter__"):
-            value = (value,)
-        return tuple(convert(name, item) for item in value)
-
-    return convert_each
-
-
-_CONVERT: dict[Any, Callable[[str, Any], Any]] = {
-    int: _to_int,
-    float: _to_float,
-    bool: _to_bool,
-    str: _to_str,
-    tuple[int, ...]: _to_tuple(_to_int),
-    tuple[float, ...]: _to_tuple(_to_float),
-    tuple[str, ...]: _to_tuple(_to_str),
-}
+_EXPECTED: dict[Any, str] = {int: "a whole number", float: "a number", bool: "True or False", str: "a word"}
+_ITEMS: dict[Any, Any] = {tuple[int, ...]: int, tuple[float, ...]: float, tuple[str, ...]: str}

@@ -1,6 +1,5 @@
-"""Write the model of a run to one file, after comparing its predictions with those of the run."""
+"""Write the model of a run to one file, after comparing its predictions with those of the run in two batch sizes."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,24 +12,21 @@ from vitreous.core.atomic import scratch_folder, write_atomically
 from vitreous.core.errors import InputError, check_choice
 from vitreous.export.int8 import to_int8
 from vitreous.export.onnx_file import to_onnx
-from vitreous.export.parity import ExportedPredictor, check_parity, example_samples, max_differences
-from vitreous.run.answers import read_answers
-from vitreous.run.one_file import load_file, to_file
-from vitreous.run.onnx import open_onnx
-from vitreous.run.predictor import Predictor, load
+from vitreous.run.answers import Answers, read_answers
+from vitreous.run.onnx import OnnxPredictor, open_onnx
+from vitreous.run.predictor import Predictor, load, load_file
+from vitreous.zoo.weights import to_safetensors
 
+ExportedPredictor = Predictor | OnnxPredictor
 SUFFIXES = {"onnx": ".onnx", "torch": ".safetensors"}
+BATCHES = (1, 7)
+TOLERANCE = 1e-3
+"""Largest difference allowed in float32. Differences are usually about 1e-6."""
 
 
 @dataclass(frozen=True)
 class Exported:
-    """A model as the content of a file.
-
-    Args:
-        content: of the file.
-        predictor: that uses the file.
-        parity: the largest difference from the run, by batch size.
-    """
+    """A model as the content of a file, its predictor, and the largest difference from the run, by batch size."""
 
     content: bytes
     predictor: ExportedPredictor
@@ -58,13 +54,14 @@ def export_run(
         raise InputError(f"int8: found format {form}, expected onnx")
     predictor = predictor or load(run)
     samples = example_samples(predictor, read_answers(run))
-    exported = _export(predictor, form, samples)
+    content, exported = _TO_FORMAT[form](predictor)
+    parity = check_parity(predictor, exported, samples)
     if calibration is not None:
-        content = to_int8(exported.content, predictor, calibration)
-        quantised = open_onnx(content)
-        exported = Exported(content, quantised, max_differences(predictor, quantised, samples))
-    write_atomically(path, exported.content)
-    return exported
+        content = to_int8(content, predictor, calibration)
+        exported = open_onnx(content)
+        parity = max_differences(predictor, exported, samples)
+    write_atomically(path, content)
+    return Exported(content, exported, parity)
 
 
 def check_path(path: Path, form: str) -> None:
@@ -89,21 +86,53 @@ def compare_scores(
     return {name: (before[name], after[name]) for name in before}
 
 
-def _export(predictor: Predictor, form: str, samples: NDArray[Any]) -> Exported:
-    write, read = _FORMATS[form]
-    content = write(predictor)
-    exported = read(content)
-    return Exported(content, exported, check_parity(predictor, exported, samples))
+def example_samples(predictor: Predictor, answers: Answers | None) -> NDArray[Any]:
+    """Test samples that the run stored, or else random samples of about the right scale."""
+    count = max(BATCHES)
+    if answers is not None and len(answers.samples):
+        return np.asarray(answers.samples[np.arange(count) % len(answers.samples)])
+    rng, shape, scaling = np.random.default_rng(0), (count, *predictor.input), predictor.scaling
+    if scaling.kind not in ("channel", "point"):
+        return (rng.random(shape) ** 8).astype(np.float32)  # high at a few points, like spectra and patterns
+    extent = (-1, *[1] * (len(shape) - 2)) if scaling.kind == "channel" else predictor.input
+    mean, deviation = (np.reshape(part, extent) for part in (scaling.mean, scaling.deviation))
+    return np.asarray(mean + deviation * rng.normal(size=shape), dtype=np.float32)
 
 
-def _read_file(content: bytes) -> Predictor:
+def check_parity(predictor: Predictor, exported: ExportedPredictor, samples: NDArray[Any]) -> dict[int, float]:
+    """The largest differences by batch size; `InputError` if one exceeds `TOLERANCE`."""
+    differences = max_differences(predictor, exported, samples)
+    for size, value in differences.items():
+        if not value <= TOLERANCE:
+            raise InputError(f"export: differs from the run by {value:.1e} at batch {size}, so nothing was written")
+    return differences
+
+
+def max_differences(predictor: Predictor, exported: ExportedPredictor, samples: NDArray[Any]) -> dict[int, float]:
+    """The largest difference by batch size: of raw outputs, and of quantities from those outputs."""
+    return {size: _max_difference(predictor, exported, samples[:size]) for size in BATCHES}
+
+
+def _max_difference(predictor: Predictor, exported: ExportedPredictor, batch: NDArray[Any]) -> float:
+    expected, actual = predictor.outputs(batch).numpy(), np.asarray(exported.outputs(batch))
+    outputs = np.abs(actual - expected) / (1 + np.abs(expected))
+    answers = exported(batch), predictor.answer(torch.from_numpy(actual))
+    theirs, ours = (np.asarray(each.probabilities if each.values is None else each.values) for each in answers)
+    quantities = np.abs(theirs - ours) / np.maximum(np.abs(ours), 1e-9)
+    return float(np.maximum(outputs.max(), quantities.max()))  # NaN if either is NaN
+
+
+def _to_onnx(predictor: Predictor) -> tuple[bytes, ExportedPredictor]:
+    content = to_onnx(predictor)
+    return content, open_onnx(content)
+
+
+def _to_torch(predictor: Predictor) -> tuple[bytes, ExportedPredictor]:
+    content = to_safetensors(predictor.model, more=predictor.about())
     with scratch_folder() as folder:
         path = folder / "model.safetensors"
         path.write_bytes(content)
-        return load_file(path)
+        return content, load_file(path)
 
 
-_FORMATS: dict[str, tuple[Callable[[Predictor], bytes], Callable[[bytes], ExportedPredictor]]] = {
-    "onnx": (to_onnx, open_onnx),
-    "torch": (to_file, _read_file),
-}
+_TO_FORMAT = {"onnx": _to_onnx, "torch": _to_torch}

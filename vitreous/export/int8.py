@@ -5,16 +5,15 @@ Convolutions are faster in int8 only with fixed ranges (static quantisation), wh
 Weights have one symmetric scale per channel. docs/export.md gives the loss of accuracy and the reasons.
 """
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from vitreous.core.atomic import scratch_folder
+from vitreous.core.batching import split_into_batches
 from vitreous.core.extras import load_extra
-from vitreous.export.onnx_file import add_metadata
-from vitreous.export.quiet import quiet
+from vitreous.export.onnx_file import add_metadata, quiet
 from vitreous.run.predictor import Predictor
 
 CALIBRATION = 256
@@ -23,13 +22,7 @@ _BATCH = 32
 
 
 def to_int8(content: bytes, predictor: Predictor, samples: NDArray[Any]) -> bytes:
-    """Quantise a float32 ONNX model to int8.
-
-    Args:
-        content: from `to_onnx`.
-        predictor: that was exported.
-        samples: raw training samples `(n, channels, *grid)`; only CNNs use them.
-    """
+    """Quantise the ONNX model that `to_onnx` wrote; only CNNs use the training samples `(n, channels, *grid)`."""
     onnx, quantization = load_extra("onnx", "export"), load_extra("onnxruntime.quantization", "export")
     model = onnx.load_model_from_string(content)
     shared = {"per_channel": True, "weight_type": quantization.QuantType.QInt8}
@@ -52,25 +45,16 @@ def to_int8(content: bytes, predictor: Predictor, samples: NDArray[Any]) -> byte
 def _linear(model: Any) -> list[str]:
     """Names of the linear layers in the blocks. Scores with weights of their own have three-dimensional weights."""
     matrices = {weight.name for weight in model.graph.initializer if len(weight.dims) == 2}
-    return [
-        node.name
-        for node in model.graph.node
-        if node.op_type == "MatMul" and node.name.startswith("model.blocks.") and node.input[1] in matrices
-    ]
+    products = (node for node in model.graph.node if node.op_type == "MatMul" and node.input[1] in matrices)
+    return [node.name for node in products if node.name.startswith("model.blocks.")]
 
 
 def _reader(base: Any, samples: NDArray[Any]) -> Any:
     """A `CalibrationDataReader` of onnxruntime over the samples."""
-
-    def batches() -> Iterator[dict[str, NDArray[np.float32]]]:
-        for start in range(0, len(samples), _BATCH):
-            yield {"x": samples[start : start + _BATCH].astype(np.float32)}
+    batches = ({"x": batch.astype(np.float32)} for batch in split_into_batches(samples, _BATCH))
 
     class Reader(base):  # type: ignore[misc]
-        def __init__(self) -> None:
-            self.batches = batches()
-
         def get_next(self) -> dict[str, NDArray[np.float32]] | None:
-            return next(self.batches, None)
+            return next(batches, None)
 
     return Reader()

@@ -1,26 +1,79 @@
-"""A predictor as an ONNX model, with a description of its input and output in the metadata."""
+"""A predictor as one torch program or ONNX model: raw samples in, physical quantities out.
+
+The ONNX model has a description of its input and output in the metadata.
+"""
 
 import ast
 import json
+import logging
+import warnings
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import torch
+from torch import Tensor, nn
+from torch.export import Dim, ExportedProgram
 
 from vitreous.core.errors import InputError
 from vitreous.core.extras import load_extra
 from vitreous.core.version import __version__
-from vitreous.export.graph import export_program, output_names
-from vitreous.export.quiet import quiet
 from vitreous.nn.config import ViTConfig
 from vitreous.run.onnx import ABOUT, VERSION
 from vitreous.run.predictor import Predictor
+from vitreous.run.task import Regression
 
 MAX_BYTES = 2**31 - 2**20
 """Weights that fit into one file: protobuf's limit minus the size of the graph."""
 _OPSET = 20
 _OPSET_FUSED = 23  # the first with an attention operator; onnxruntime needs its masks to have a row per query
 _SCOPES = "pkg.torch.onnx.name_scopes"
+_LOGGERS = ("", "torch.onnx")  # onnxruntime's quantisation logs to the root
+_QUANTITIES = ["outputs", "values", "uncertainty"]  # outputs of a graph: raw ones, then quantities
+_PROBABILITIES = ["outputs", "probabilities"]
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Suppress deprecation warnings of exporters and log messages below ERROR."""
+    loggers = [logging.getLogger(name) for name in _LOGGERS]
+    handler = logging.NullHandler()  # without it the first message would add a handler to the root for good
+    with ExitStack() as undo, warnings.catch_warnings():
+        loggers[0].addHandler(handler)
+        undo.callback(loggers[0].removeHandler, handler)
+        for logger in loggers:
+            undo.callback(logger.setLevel, logger.level)
+            logger.setLevel(logging.ERROR)
+        for category in (FutureWarning, DeprecationWarning):
+            warnings.simplefilter("ignore", category)
+        yield
+
+
+class _Graph(nn.Module):
+    """Scaling, model and task in one module."""
+
+    def __init__(self, predictor: Predictor) -> None:
+        super().__init__()
+        self.model, self.scaling, self.task = predictor.model, predictor.scaling, predictor.task
+
+    def forward(self, x: Tensor) -> tuple[Tensor, ...]:
+        """`x`: raw samples `(B, channels, *grid)` as float32."""
+        out = self.model(self.scaling(x))
+        exact = out.double()  # as in the predictor
+        if isinstance(self.task, Regression):
+            return out, self.task.physical(exact), self.task.uncertainty(exact)
+        return out, exact.softmax(-1)
+
+
+def export_program(predictor: Predictor) -> ExportedProgram:
+    """The predictor as a program of `torch.export`, for any number of samples."""
+    free = {0: Dim("batch")}
+    if predictor.shorter:
+        free[len(predictor.input)] = Dim("count", max=predictor.input[-1])
+    example = torch.zeros(3, *predictor.input)
+    with torch.no_grad(), quiet():
+        return torch.export.export(_Graph(predictor).eval(), (example,), dynamic_shapes=(free,))
 
 
 def to_onnx(predictor: Predictor, max_bytes: int = MAX_BYTES) -> bytes:
@@ -34,8 +87,9 @@ def to_onnx(predictor: Predictor, max_bytes: int = MAX_BYTES) -> bytes:
     fused = isinstance(config, ViTConfig) and config.tokens in ("patch", "set")  # other tokens have masks
     with torch.no_grad(), quiet():
         exported = torch.onnx.export(
-            export_program(predictor), input_names=["x"], output_names=list(output_names(predictor)), dynamo=True,
-            external_data=False, verbose=False, opset_version=_OPSET_FUSED if fused else _OPSET,
+            export_program(predictor), input_names=["x"], dynamo=True, external_data=False, verbose=False,
+            output_names=_QUANTITIES if predictor.targets else _PROBABILITIES,
+            opset_version=_OPSET_FUSED if fused else _OPSET,
             custom_translation_table={torch.ops.aten.median.dim: _median},
         )  # fmt: skip
     assert exported is not None
@@ -48,12 +102,8 @@ def to_onnx(predictor: Predictor, max_bytes: int = MAX_BYTES) -> bytes:
 
 def add_metadata(model: Any, predictor: Predictor, precision: str) -> None:
     """Store the description of input and output in the model."""
-    metadata = predictor.about() | {
-        "format": VERSION,
-        "input": predictor.input,
-        "shorter": predictor.shorter,
-        "precision": precision,
-    }
+    metadata = predictor.about() | {"format": VERSION, "input": predictor.input, "shorter": predictor.shorter}
+    metadata["precision"] = precision
     del model.metadata_props[:]
     model.metadata_props.add(key=ABOUT, value=json.dumps(metadata))
     model.producer_name, model.producer_version = "vitreous", __version__
@@ -71,17 +121,15 @@ def _clean(model: Any) -> None:
         name = f"{scopes[-1] if scopes else 'graph'}/{node.op_type}"
         counts[name] += 1
         node.name = name if counts[name] == 1 else f"{name}_{counts[name]}"
-        node.ClearField("metadata_props")
-        node.ClearField("doc_string")
-    for value in (*graph.input, *graph.output, *graph.initializer):
+    for value in (*graph.node, *graph.input, *graph.output, *graph.initializer):
         value.ClearField("metadata_props")
         value.ClearField("doc_string")
     sizes = [size for value in graph.input for size in value.type.tensor_type.shape.dim if size.dim_param]
     names = dict(zip([size.dim_param for size in sizes], ("batch", "count"), strict=False))
-    for value in (*graph.input, *graph.output):
-        for size in value.type.tensor_type.shape.dim:
-            if size.dim_param:
-                size.dim_param = names.get(size.dim_param, size.dim_param)
+    for value in graph.output:
+        sizes += [size for size in value.type.tensor_type.shape.dim if size.dim_param]
+    for size in sizes:
+        size.dim_param = names.get(size.dim_param, size.dim_param)
     for field in ("value_info", "doc_string", "metadata_props"):
         graph.ClearField(field)
     model.ClearField("doc_string")

@@ -7,8 +7,8 @@ from vitreous.train.recipe import Recipe
 
 RECIPES = {
     "digits": "vitreous.recipes.digits:DIGITS",
-    "mnist": "vitreous.recipes.mnist:MNIST",
-    "mnist-cpu": "vitreous.recipes.mnist:MNIST_CPU",
+    "mnist": "vitreous.recipes.digits:MNIST",
+    "mnist-cpu": "vitreous.recipes.digits:MNIST_CPU",
     "powder-vit": "vitreous.powder.recipes:VIT",
     "powder-cnn": "vitreous.powder.recipes:CNN",
     "powder-best": "vitreous.powder.recipes:BEST",

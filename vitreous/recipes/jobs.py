@@ -17,6 +17,7 @@ from vitreous.run.provenance import Provenance, command_words
 from vitreous.train.finetune import read_start
 from vitreous.train.own_data import own_data_job
 from vitreous.train.prune import PruneJob, prune_job
+from vitreous.train.recipe import Recipe
 from vitreous.train.supervised import SupervisedJob
 
 
@@ -42,20 +43,17 @@ def create_job(
         raise InputError("scale: is that of the run which the training begins with")
     changes["start"] = None if start is None else read_start(start)
     if name in RECIPES:
-        if targets:
-            raise InputError(f"target: the recipe {name!r} has its own; name targets for your own data only")
-        job = load_recipe(name).create(model, system)
+        job = _recipe(name, targets).create(model, system)
     elif name in BUILTIN or Path(name).exists():
         if system is not None:
             raise InputError("system: your own data have none")
         scale = changes.get("scale") or ("" if changes["start"] is None else changes["start"].scaling.kind)
-        chosen = {} if model is None else {"model": model}
-        job = own_data_job(read(name, targets), **chosen, scale=scale)
+        job = own_data_job(read(name, targets), "vit" if model is None else model, scale)
         job.provenance = Provenance(data=name, targets=tuple(targets), model=model or "")
     else:
         raise InputError(f"train: {name!r} is neither a file or folder nor a recipe ({', '.join(RECIPES)})")
-    options = {"model": model, "system": system} | {name: changes[name] for name in changes if name != "start"}
-    command = command_words("train", name, targets, options | {"from": start})
+    options = {"model": model, "system": system} | changes | {"start": None, "from": start}
+    command = command_words("train", name, targets, options)
     job.provenance = replace(job.provenance, start="" if start is None else str(start), command=command)
     return job.with_changes(changes)
 
@@ -69,18 +67,10 @@ def supervised_job(name: str, *args: Any, **options: Any) -> SupervisedJob:
 
 
 def load_data(name: str, targets: Sequence[str] = (), provenance: Provenance | None = None) -> Source:
-    """Labelled data of a recipe or of one's own files.
-
-    Args:
-        name: a recipe, built-in data, a folder of images or a file of spectra.
-        targets: columns to predict, for data of one's own.
-        provenance: of the run that the data are for; a recipe's data are then those of its model and system.
-    """
+    """Labelled data of a recipe, of its default model and system or those of a run, or of one's own files."""
     if name not in RECIPES:
         return read(name, targets)
-    if targets:
-        raise InputError(f"target: the recipe {name!r} has its own; name targets for your own data only")
-    recipe = load_recipe(name)
+    recipe = _recipe(name, targets)
     if provenance is None:
         source = recipe.load_data()
     else:
@@ -92,6 +82,12 @@ def load_data(name: str, targets: Sequence[str] = (), provenance: Provenance | N
     if not isinstance(source, Source):
         raise InputError(f"{name}: is a recipe of texts, which only vitreous train takes")
     return source
+
+
+def _recipe(name: str, targets: Sequence[str]) -> Recipe:
+    if targets:
+        raise InputError(f"target: the recipe {name!r} has its own; name targets for your own data only")
+    return load_recipe(name)
 
 
 def _system_of(provenance: Provenance) -> str:
@@ -145,8 +141,7 @@ def part_rows(run: Path, predictor: Predictor, source: Source, part: str) -> NDA
 
 def check_labels(source: Source, predictor: Predictor) -> None:
     """Raise `InputError` unless the labels of the data are those of the run."""
-    expected = list(predictor.task.label_names)
-    found = [target.name for target in source.targets] if source.targets else list(source.classes)
-    if source.y is None or found != expected:
-        labels = ", ".join(found) or "none"
-        raise InputError(f"{source.name}: found labels {labels}, the run has {', '.join(expected)}")
+    labels, expected = (tuple(t.name for t in each.targets) or each.classes for each in (source, predictor))
+    if source.y is None or labels != expected:
+        actual = ", ".join(labels) or "none"
+        raise InputError(f"{source.name}: found labels {actual}, the run has {', '.join(expected)}")

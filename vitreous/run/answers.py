@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from vitreous.core.atomic import write_atomically
+from vitreous.core.batching import split_into_batches
 from vitreous.core.errors import InputError
 from vitreous.data.scale import Scaling
 from vitreous.run.task import Task
@@ -31,14 +32,10 @@ ANSWERS = "test.npz"
 class StorageLimits:
     """How much of the answers is stored."""
 
-    outputs: int = 2_000_000
-    """Numbers."""
-    features: int = 1_000
-    """Samples with features."""
-    samples: int = 16
-    """Samples that are stored themselves."""
-    sample_bytes: int = 4_000_000
-    """Size of those samples; two are stored however large they are."""
+    outputs: int = 2_000_000  # numbers
+    features: int = 1_000  # samples with features
+    samples: int = 16  # samples that are stored themselves
+    sample_bytes: int = 4_000_000  # size of those samples; two are stored however large they are
 
 
 _LIMITS = StorageLimits()
@@ -97,12 +94,9 @@ def outputs(
     batch = max(1, min(batch, share))
     length = -(-share // batch) * batch
     mine = np.resize(rows[rank * share : (rank + 1) * share] if rank * share < len(rows) else rows, length)
-    chunks = []
     with torch.no_grad():
-        for start in range(0, length, batch):
-            part = np.ascontiguousarray(x[mine[start : start + batch]])
-            chunks.append(model(scaling(torch.from_numpy(part).to(device))).float())
-    out = torch.cat(chunks)[:share]
+        parts = (torch.from_numpy(np.ascontiguousarray(x[chosen])) for chosen in split_into_batches(mine, batch))
+        out = torch.cat([model(scaling(part.to(device))).float() for part in parts])[:share]
     if accelerator and world > 1:
         out = accelerator.gather(out)
     return out[: len(rows)].cpu()
@@ -132,7 +126,8 @@ def collect(
     order = task.misfit(out[stored], task.encode(truth)).argsort(descending=True).numpy()
     count = min(limits.samples, len(stored), max(2, limits.sample_bytes // max(1, x[:1].nbytes)))
     worst, rest = np.split(order, [count - count // 2])
-    shown = np.concatenate([worst, rest[_middles(len(rest), count // 2)]])
+    middles = (np.arange(count // 2) + 0.5) * len(rest) / max(1, count // 2)  # of equal parts of the rest
+    shown = np.concatenate([worst, rest[middles.astype(np.intp)]])
     return out, Answers(
         rows[stored], truth, out[stored].numpy(), shown, np.asarray(x[rows[stored][shown]]), mapped, features.numpy()
     )
@@ -155,11 +150,6 @@ def _with_features(model: nn.Module) -> Callable[[Tensor], Tensor]:
 def evenly(count: int, most: int) -> NDArray[np.intp]:
     """Up to `most` of the numbers from 0 to `count - 1`, evenly spread."""
     return np.unique(np.linspace(0, count - 1, min(most, max(0, count))).round().astype(np.intp))
-
-
-def _middles(count: int, parts: int) -> NDArray[np.intp]:
-    """The middles of equal parts of the numbers from 0 to `count - 1`."""
-    return ((np.arange(parts) + 0.5) * count / max(1, parts)).astype(np.intp)
 
 
 def write_answers(folder: Path, answers: Answers) -> None:

@@ -1,11 +1,12 @@
 """`load`: the predictor of a run folder or of an exported file; torch is imported only where it is needed."""
 
-from collections.abc import Callable
 from os import PathLike
 from pathlib import Path
 
 from vitreous.core.errors import InputError
 from vitreous.run.prediction import AnyPredictor
+
+_SUFFIXES = (".onnx", ".safetensors")
 
 
 def load(path: str | PathLike[str], device: str = "cpu") -> AnyPredictor:
@@ -16,33 +17,17 @@ def load(path: str | PathLike[str], device: str = "cpu") -> AnyPredictor:
         device: where a run or a `.safetensors` file computes, e.g. `cuda`; an `.onnx` file does on the CPU.
     """
     path = Path(path)
-    if path.is_dir() or path.suffix not in _FILES:
-        if path.is_file():
-            raise InputError(f"{path}: is neither a run folder nor a file of these: {', '.join(_FILES)}")
-        return _run(path, device)
-    if not path.is_file():
+    is_run = path.is_dir() or path.suffix not in _SUFFIXES
+    if is_run and path.is_file():
+        raise InputError(f"{path}: is neither a run folder nor a file of these: {', '.join(_SUFFIXES)}")
+    if not is_run and not path.is_file():
         raise InputError(f"{path}: no such file")
-    return _FILES[path.suffix](path, device)
+    if is_run or path.suffix == ".safetensors":
+        from vitreous.run import predictor
 
-
-def _run(path: Path, device: str) -> AnyPredictor:
-    from vitreous.run.predictor import load as load_run
-
-    return load_run(path, device)
-
-
-def _onnx(path: Path, device: str) -> AnyPredictor:
-    from vitreous.run.onnx import load_onnx
-
+        return predictor.load(path, device) if is_run else predictor.load_file(path, device)
     if device != "cpu":
         raise InputError(f"device: found {device!r}, but {path} is an ONNX model, which computes on the cpu")
+    from vitreous.run.onnx import load_onnx
+
     return load_onnx(path)
-
-
-def _one_file(path: Path, device: str) -> AnyPredictor:
-    from vitreous.run.one_file import load_file
-
-    return load_file(path, device)
-
-
-_FILES: dict[str, Callable[[Path, str], AnyPredictor]] = {".onnx": _onnx, ".safetensors": _one_file}

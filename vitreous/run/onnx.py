@@ -21,12 +21,7 @@ _FATAL = 4  # level of onnxruntime's log: its exceptions say the same as its mes
 
 
 class OnnxPredictor(AnyPredictor):
-    """A model that `vitreous export` wrote as ONNX.
-
-    Args:
-        session: the model's session in onnxruntime.
-        about: the description that the file holds.
-    """
+    """A model that `vitreous export` wrote as ONNX: its session in onnxruntime and the description in the file."""
 
     explains = False
 
@@ -40,15 +35,13 @@ class OnnxPredictor(AnyPredictor):
 
     def __call__(self, x: ArrayLike, coverage: float | None = None) -> Prediction:
         if self.classes:
-            (probabilities,) = self._compute(x, ("probabilities",))
-            return Prediction(self.classes, probabilities)
+            return Prediction(self.classes, self._compute(x, ("probabilities",))[0])
         values, uncertainty = self._compute(x, ("values", "uncertainty"))
         return quantities(self.targets, values, uncertainty, self.scores, coverage)
 
     def outputs(self, x: ArrayLike) -> NDArray[np.float32]:
         """The model's raw outputs, as a run's predictor gives them."""
-        (out,) = self._compute(x, ("outputs",))
-        return out
+        return self._compute(x, ("outputs",))[0]
 
     def _compute(self, x: ArrayLike, names: Sequence[str]) -> list[NDArray[Any]]:
         """Some of the graph's outputs `(n, K)`."""
@@ -62,16 +55,16 @@ class OnnxPredictor(AnyPredictor):
         return [np.concatenate(part) for part in zip(*parts, strict=True)]
 
 
-def load_onnx(path: Path, threads: int = 0) -> OnnxPredictor:
-    """The predictor of an ONNX file; `threads` is the number of threads, 0 for one per core."""
+def load_onnx(path: Path) -> OnnxPredictor:
+    """The predictor of an ONNX file."""
     try:
-        return open_onnx(str(path), threads)
+        return open_onnx(str(path))
     except InputError as fault:
         raise InputError(f"{path}: {fault}") from None
 
 
 def open_onnx(model: str | bytes, threads: int = 0) -> OnnxPredictor:
-    """The predictor of an ONNX model: a file's name, or its bytes."""
+    """The predictor of an ONNX model, a file's name or its bytes; `threads` is 0 for one per core."""
     runtime = load_extra("onnxruntime", "export")
     options = runtime.SessionOptions()
     options.intra_op_num_threads, options.log_severity_level = threads, _FATAL
@@ -87,7 +80,7 @@ def open_onnx(model: str | bytes, threads: int = 0) -> OnnxPredictor:
         if about["format"] != VERSION:
             raise InputError(f"was written in format {about['format']}, this version reads {VERSION}")
         return OnnxPredictor(session, about)
+    except InputError:
+        raise
     except (ValueError, KeyError, TypeError, AttributeError) as fault:
-        if isinstance(fault, InputError):
-            raise
         raise InputError(f"its description is damaged ({type(fault).__name__}: {fault})") from None

@@ -16,6 +16,10 @@ from numpy.typing import ArrayLike, NDArray
 from vitreous.core.errors import InputError
 from vitreous.data.source import Axis, Source, Target
 
+Numbers = NDArray[np.float64]
+Scores = Sequence[Sequence[float]]
+"""For each target, sorted |error| / uncertainty on the validation part; intervals are made from them."""
+
 
 @dataclass(frozen=True)
 class Prediction:
@@ -26,11 +30,11 @@ class Prediction:
     """
 
     classes: tuple[str, ...] = ()
-    probabilities: NDArray[np.float64] | None = None
+    probabilities: Numbers | None = None
     targets: tuple[Target, ...] = ()
-    values: NDArray[np.float64] | None = None
-    lower: NDArray[np.float64] | None = None
-    upper: NDArray[np.float64] | None = None
+    values: Numbers | None = None
+    lower: Numbers | None = None
+    upper: Numbers | None = None
     coverage: float | None = None
 
     @property
@@ -48,28 +52,17 @@ class Prediction:
                 for label, row in zip(self.labels, self.probabilities, strict=True)
             ]
         assert self.values is not None
-        rows = []
-        for i in range(len(self.values)):
-            row: dict[str, Any] = {}
-            for j, target in enumerate(self.targets):
-                row[target.label] = float(self.values[i, j])
-                if self.lower is not None and self.upper is not None:
-                    row[f"{target.label} lower {self.coverage:.0%}"] = float(self.lower[i, j])
-                    row[f"{target.label} upper {self.coverage:.0%}"] = float(self.upper[i, j])
-            rows.append(row)
-        return rows
-
-
-Scores = Sequence[Sequence[float]]
-"""For each target, sorted |error| / uncertainty on the validation part; intervals are made from them."""
+        columns: dict[str, Numbers] = {}
+        for j, target in enumerate(self.targets):
+            columns[target.label] = self.values[:, j]
+            if self.lower is not None and self.upper is not None:
+                columns[f"{target.label} lower {self.coverage:.0%}"] = self.lower[:, j]
+                columns[f"{target.label} upper {self.coverage:.0%}"] = self.upper[:, j]
+        return [dict(zip(columns, map(float, row), strict=True)) for row in zip(*columns.values(), strict=True)]
 
 
 def quantities(
-    targets: tuple[Target, ...],
-    values: NDArray[np.float64],
-    uncertainty: NDArray[np.float64],
-    scores: Scores,
-    coverage: float | None,
+    targets: tuple[Target, ...], values: Numbers, uncertainty: Numbers, scores: Scores, coverage: float | None
 ) -> Prediction:
     """Values and uncertainties `(n, targets)` in units as a prediction, with intervals if a coverage is asked for."""
     if coverage is None:
@@ -85,10 +78,7 @@ def rank_of(count: int, coverage: float) -> int:
 
 
 def half_widths(scores: Scores, coverage: float) -> list[float]:
-    """Half the width of the interval that covers the truth with the given probability, in uncertainties.
-
-    Split conformal: the ⌈(n + 1) · coverage⌉-th smallest score of each target.
-    """
+    """Half the width of split-conformal intervals, in uncertainties: the ⌈(n + 1) · coverage⌉-th score of each."""
     if not 0 < coverage < 1:
         raise InputError(f"coverage: found {coverage}, expected a probability between 0 and 1")
     if not scores:
@@ -148,9 +138,8 @@ class AnyPredictor(ABC):
             row = int(np.flatnonzero(~np.isfinite(samples).reshape(len(samples), -1).all(1))[0])
             raise InputError(f"input: sample {row} has values that are not finite")
         if self.shorter and not (has_elements := samples.reshape(len(samples), -1).any(1)).all():
-            raise InputError(
-                f"input: sample {int(has_elements.argmin())} is an empty set, expected an element that is not zero"
-            )
+            row = int(has_elements.argmin())
+            raise InputError(f"input: sample {row} is an empty set, expected an element that is not zero")
         return np.ascontiguousarray(samples)
 
     def on_axis(self, source: Source) -> NDArray[Any]:
@@ -162,10 +151,9 @@ class AnyPredictor(ABC):
         measured = theirs.origin + theirs.spacing * np.arange(source.x.shape[-1])
         slack = abs(theirs.spacing)
         if positions.min() < measured.min() - slack or positions.max() > measured.max() + slack:
-            raise InputError(
-                f"{source.name}: its {theirs.name} runs from {measured.min():g} to {measured.max():g} {theirs.unit}, "
-                f"but the model needs {positions.min():g} to {positions.max():g} {ours.unit}".rstrip()
-            )
+            measured_range = f"{theirs.name} runs from {measured.min():g} to {measured.max():g} {theirs.unit}"
+            needed = f"the model needs {positions.min():g} to {positions.max():g} {ours.unit}".rstrip()
+            raise InputError(f"{source.name}: its {measured_range}, but {needed}")
         order = np.argsort(measured)
         flat = np.asarray(source.x, dtype=np.float64).reshape(-1, source.x.shape[-1])[:, order]
         resampled = np.stack([np.interp(positions, measured[order], row) for row in flat])

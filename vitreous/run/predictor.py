@@ -1,4 +1,8 @@
-"""`Predictor`: raw input in, physical answer out, from a run folder. Loading never executes code."""
+"""`Predictor`: raw input in, physical answer out, from a run folder or a file that holds a run.
+
+Loading never executes code. torch's own format for programs (.pt2) is not read here: `torch.export.load` unpickles
+whatever such a file holds.
+"""
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
@@ -15,15 +19,15 @@ from vitreous.core.errors import InputError
 from vitreous.data.scale import Scaling
 from vitreous.data.source import Axis
 from vitreous.nn.config import ViTConfig
-from vitreous.nn.models import Model
+from vitreous.nn.models import Model, config_from
 from vitreous.nn.reduction.cost import measure_flops
 from vitreous.nn.reduction.merge import merged
 from vitreous.run.answers import outputs
 from vitreous.run.folder import PRETRAINING, check_finished, task_kind, translates
 from vitreous.run.prediction import AnyPredictor, Prediction
 from vitreous.run.task import Task
-from vitreous.run.task_file import describe, read_task
-from vitreous.zoo.weights import load_model
+from vitreous.run.task_file import describe, parse_as, parse_task, read_as
+from vitreous.zoo.weights import build_with_weights, load_model, read_metadata
 
 __all__ = ["Prediction", "Predictor", "load"]
 
@@ -32,7 +36,6 @@ class Predictor(AnyPredictor):
     """A trained model in torch, with the meaning of its input and output.
 
     Args:
-        model: in evaluation mode.
         task: what its outputs mean.
         scaling: how raw samples become its input.
         axes, channels: those of the training samples.
@@ -86,4 +89,18 @@ def load(folder: str | PathLike[str], device: str = "cpu") -> Predictor:
     if task_kind(folder) == PRETRAINING:
         raise InputError(f"{folder}: is a pre-training without answers; fine-tune it: vitreous train … --from {folder}")
     check_finished(folder)
-    return Predictor(load_model(folder).to(torch.device(device)), *read_task(folder))
+    return Predictor(load_model(folder).to(torch.device(device)), *read_as(folder, parse_task))
+
+
+def load_file(path: Path, device: str = "cpu") -> Predictor:
+    """The predictor of a safetensors file with weights, model and task."""
+    try:
+        about = read_metadata(path)
+        if "task" not in about:
+            raise InputError("holds only weights; expected an exported run or a run folder")
+        description, config = parse_as(about, parse_task), config_from(about["config"])
+    except InputError as fault:
+        raise InputError(f"{path}: {fault}") from None
+    except (KeyError, TypeError) as fault:
+        raise InputError(f"{path}: the description of its model is damaged ({fault})") from None
+    return Predictor(build_with_weights(config, path).to(torch.device(device)), *description)

@@ -5,7 +5,7 @@ hold nothing else (`add_provenance`).
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 
@@ -13,23 +13,16 @@ from typing import Any
 class Provenance:
     """Where a run's data and settings come from. An empty field means that it does not apply or is unknown.
 
-    Args:
-        recipe: name of the recipe.
-        data: path or name of the data, for data of one's own.
-        targets: the columns to predict, as they were named, for data of one's own.
-        model: which of the recipe's models.
-        system: which of the recipe's systems.
-        start: the run whose weights the training began with.
-        command: the words of the command line, to show.
+    Data, path or name, and targets, as they were named, are given for data of one's own.
     """
 
     recipe: str = ""
     data: str = ""
     targets: tuple[str, ...] = ()
-    model: str = ""
-    system: str = ""
-    start: str = ""
-    command: tuple[str, ...] = ()
+    model: str = ""  # one of the recipe's
+    system: str = ""  # one of the recipe's
+    start: str = ""  # the run whose weights the training began with
+    command: tuple[str, ...] = ()  # the words of the command line, to show
 
     @property
     def origin(self) -> str:
@@ -38,18 +31,14 @@ class Provenance:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, under the names that `experiment.json` has."""
-        return {
-            "recipe": self.recipe, "data": self.data, "targets": list(self.targets), "model": self.model,
-            "system": self.system, "from": self.start, "command": list(self.command),
-        }  # fmt: skip
+        return {"from" if name == "start" else name: value for name, value in asdict(self).items()}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> "Provenance":
         """The inverse of `to_dict`; other keys are ignored."""
         texts = {name: str(values.get(name, "")) for name in ("recipe", "data", "model", "system")}
-        start = str(values.get("from", ""))
         targets, command = (tuple(values.get(name, ())) for name in ("targets", "command"))
-        return cls(**texts, targets=targets, start=start, command=command)
+        return cls(**texts, targets=targets, start=str(values.get("from", "")), command=command)
 
 
 def add_provenance(experiment: Mapping[str, Any]) -> dict[str, Any]:
@@ -62,11 +51,12 @@ def add_provenance(experiment: Mapping[str, Any]) -> dict[str, Any]:
         return dict(experiment)
     words: Sequence[str] = experiment["command"]
     fields = dict[str, Any](recipe="", data="", targets=[], model="", system="")
-    if list(words[:2]) == ["vitreous", "train"] and len(words) > 2:
+    verb = words[1] if words[:1] == ["vitreous"] and len(words) > 2 else ""
+    if verb == "train":
         options = _options(words[3:])
         fields |= {"recipe": words[2], "data": words[2], "targets": options.get("target", [])}
         fields |= {name: options[name][0] for name in ("model", "system") if options.get(name)}
-    elif list(words[:2]) == ["vitreous", "prune"] and len(words) > 2:
+    if verb == "prune":
         return {**fields, **experiment, "from": words[2]}
     return {**fields, **experiment}
 

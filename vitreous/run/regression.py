@@ -1,4 +1,4 @@
-"""Regression: one or several quantities in their own units, with calibrated intervals."""
+"""Regression: quantities in their own units, with calibrated intervals; as a mixture, several answers for one input."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
-from vitreous.core.errors import check_choice
+from vitreous.core.errors import InputError, check_choice
 from vitreous.data.source import Target
 from vitreous.run.prediction import Prediction, half_widths, quantities, rank_of
 
@@ -72,11 +72,6 @@ class Regression:
         """Number of outputs of the model: with `gaussian`, a mean and a log-variance for each target."""
         return len(self.targets) * (2 if self.loss_name == "gaussian" else 1)
 
-    @property
-    def label_names(self) -> tuple[str, ...]:
-        """Names of the targets."""
-        return tuple(target.name for target in self.targets)
-
     def encode(self, y: NDArray[Any] | Tensor) -> Tensor:
         """Physical targets `(n, K)` to standardised ones."""
         values = (y if isinstance(y, Tensor) else torch.from_numpy(np.array(y, np.float64))).double()
@@ -134,9 +129,8 @@ class Regression:
 
     def predict(self, out: Tensor, coverage: float | None = None) -> Prediction:
         """Values in the targets' units, with intervals where a coverage is asked for."""
-        return quantities(
-            self.targets, self.physical(out).numpy(), self.uncertainty(out).numpy(), self.scores, coverage
-        )
+        values, uncertainty = self.physical(out).numpy(), self.uncertainty(out).numpy()
+        return quantities(self.targets, values, uncertainty, self.scores, coverage)
 
     def metrics(self, out: Tensor, y: Tensor) -> dict[str, float]:
         """MAE, RMSE, MAPE and R² of each target in its units, their means, and the RMSE in standard deviations.
@@ -149,11 +143,8 @@ class Regression:
         resolution = self.resolution(truth)
         never_zero = (truth > resolution).all(0) | (truth < -resolution).all(0)
         for name, function in _score_functions(len(truth)).items():
-            each = {
-                target.name: float(function(value[:, i], truth[:, i]))
-                for i, target in enumerate(self.targets)
-                if name != "mape" or never_zero[i]
-            }
+            columns = [i for i in range(len(self.targets)) if name != "mape" or never_zero[i]]
+            each = {self.targets[i].name: float(function(value[:, i], truth[:, i])) for i in columns}
             if len(self.targets) > 1:
                 scores |= {f"{name}/{target}": score for target, score in each.items()}
             if each:
@@ -178,10 +169,6 @@ class Regression:
     def half_width(self, out: Tensor, coverage: float) -> Tensor:
         """Half the width of the interval that covers the truth with this probability, `(n, K)`, in units."""
         return self.uncertainty(out) * out.new_tensor(half_widths(self.scores, coverage))
-
-    def initial_outputs(self, y: NDArray[Any]) -> Tensor | None:
-        """Outputs that the model begins with: whatever its weights give."""
-        return None
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON."""
@@ -210,3 +197,68 @@ def _score_functions(samples: int) -> dict[str, Callable[[Tensor, Tensor], Any]]
         "mape": functional.mean_absolute_percentage_error,
     }
     return functions | ({"r2": functional.r2_score} if samples > 1 else {})
+
+
+@dataclass(frozen=True)
+class Mixture(Regression):
+    """Quantities for which one input may allow several answers.
+
+    The loss is the negative log-likelihood of a mixture of Laplace distributions; the answer is the median of the
+    component with the largest weight. Outputs are H·K medians, H·K log-widths and H log-weights. The loss cannot be
+    chosen: `loss_name` stays empty.
+    """
+
+    kind: ClassVar[str] = "mixture"
+    better: ClassVar[tuple[str, str]] = ("loss", "min")
+    loss_name: str = ""
+    hypotheses: int = 4
+
+    def __post_init__(self) -> None:
+        if self.loss_name:
+            raise InputError(f"loss: found {self.loss_name!r}, but a task with several hypotheses has its own loss")
+
+    @property
+    def outputs(self) -> int:
+        return self.hypotheses * (2 * len(self.targets) + 1)
+
+    def parts(self, out: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Medians and log-widths `(n, H, K)`, standardised, and log-weights `(n, H)`."""
+        each = self.hypotheses * len(self.targets)
+        medians, widths, weights = out.split([each, each, self.hypotheses], dim=1)
+        shape = (out.shape[0], self.hypotheses, len(self.targets))
+        return medians.reshape(shape), widths.reshape(shape).clamp(-7, 3), weights.log_softmax(1)
+
+    def loss(self, out: Tensor, y: Tensor) -> Tensor:
+        """The mixture's negative log-likelihood per target."""
+        medians, widths, weights = self.parts(out.float())
+        misfit = ((medians - y[:, None]).abs() * torch.exp(-widths) + widths).sum(2)  # (n, H)
+        return -torch.logsumexp(weights - misfit, dim=1).mean() / len(self.targets)
+
+    def point(self, out: Tensor) -> Tensor:
+        """The medians of the component with the largest weight, `(n, K)`."""
+        return self._likeliest(out, self.parts(out)[0])
+
+    def _spread(self, out: Tensor) -> Tensor:
+        return self._likeliest(out, self.parts(out)[1]).exp() * 2**0.5
+
+    def _likeliest(self, out: Tensor, values: Tensor) -> Tensor:
+        """Of values `(n, H, K)` those of the component with the largest weight, `(n, K)`."""
+        best = self.parts(out)[2].argmax(1)  # (n,)
+        return values.gather(1, best[:, None, None].expand(-1, 1, values.shape[2])).squeeze(1)
+
+    def initial_outputs(self, y: NDArray[Any]) -> Tensor:
+        """Outputs for the model to begin with, `(outputs,)`: medians far apart among the targets `y`."""
+        encoded = self.encode(y).clamp(-1.5, 1.5)  # first, or outliers would end on one place
+        chosen = [encoded.mean(0)]
+        for _ in range(self.hypotheses):
+            chosen.append(encoded[torch.cdist(encoded, torch.stack(chosen)).amin(1).argmax()])
+        medians = torch.stack(chosen[1:])
+        return torch.cat([medians.flatten(), torch.zeros(medians.numel() + self.hypotheses)])
+
+    def to_dict(self) -> dict[str, Any]:
+        return super().to_dict() | {"hypotheses": self.hypotheses}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Self:
+        """The inverse of `to_dict`; the name of a loss that earlier versions wrote, and ignored, is dropped."""
+        return replace(super().from_dict({**values, "loss": ""}), hypotheses=values["hypotheses"])

@@ -26,35 +26,28 @@ class TaskFile(NamedTuple):
     data: str
 
 
-class Describable(Protocol):
-    """A task that describes itself."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values, ready for JSON."""
+class _Describable(Protocol):
+    def to_dict(self) -> dict[str, Any]: ...
 
 
 def describe(
-    task: Describable, scaling: Scaling, axes: Sequence[Axis], channels: Sequence[str], data: str
+    task: _Describable, scaling: Scaling, axes: Sequence[Axis], channels: Sequence[str], data: str
 ) -> dict[str, Any]:
     """The content of `task.json`."""
-    return {
-        "version": VERSION,
-        "data": data,
-        "axes": [asdict(axis) for axis in axes],
-        "channels": list(channels),
-        "scaling": scaling.to_dict(),
-        "task": task.to_dict(),
-    }
+    about = {"version": VERSION, "data": data, "axes": [asdict(axis) for axis in axes], "channels": list(channels)}
+    return about | {"scaling": scaling.to_dict(), "task": task.to_dict()}
 
 
-def write_task(folder: Path, task: Describable, scaling: Scaling, source: Source) -> None:
+def write_task(folder: Path, task: _Describable, scaling: Scaling, source: Source) -> None:
     """Write `task.json`."""
     write_json(folder / TASK, describe(task, scaling, source.axes, source.channels, source.name))
 
 
-def read_task(folder: Path) -> TaskFile:
-    """The content of `task.json`."""
-    return read_as(folder, _parse)
+def parse_task(values: Mapping[str, Any]) -> TaskFile:
+    """The inverse of `describe`."""
+    task, scaling = task_from_dict(values["task"]), Scaling.from_dict(values["scaling"])
+    axes = [Axis(**axis) for axis in values["axes"]]
+    return TaskFile(task, scaling, axes, tuple(values["channels"]), str(values["data"]))
 
 
 def read_scaling(folder: Path) -> Scaling:
@@ -62,29 +55,19 @@ def read_scaling(folder: Path) -> Scaling:
     return read_as(folder, lambda values: Scaling.from_dict(values["scaling"]))
 
 
-def parse_task(values: Mapping[str, Any]) -> TaskFile:
-    """The inverse of `describe`; `InputError` says what is wrong."""
-    return _checked(values, _parse)
-
-
 def read_as(folder: Path, parse: Callable[[Mapping[str, Any]], _Read]) -> _Read:
     """What `parse` makes of the values in `task.json`."""
     path = folder / TASK
     try:
-        return _checked(json.loads(path.read_text()), parse)
+        return parse_as(json.loads(path.read_text()), parse)
     except InputError as fault:
         raise InputError(f"{path}: {fault}") from None
     except (OSError, ValueError) as fault:
         raise InputError(f"{path}: is damaged ({fault})") from None
 
 
-def _parse(values: Mapping[str, Any]) -> TaskFile:
-    task, scaling = task_from_dict(values["task"]), Scaling.from_dict(values["scaling"])
-    axes = [Axis(**axis) for axis in values["axes"]]
-    return TaskFile(task, scaling, axes, tuple(values["channels"]), str(values["data"]))
-
-
-def _checked(values: Mapping[str, Any], parse: Callable[[Mapping[str, Any]], _Read]) -> _Read:
+def parse_as(values: Mapping[str, Any], parse: Callable[[Mapping[str, Any]], _Read]) -> _Read:
+    """What `parse` makes of the content of `task.json`; `InputError` says what is wrong."""
     try:
         if values["version"] != VERSION:
             raise InputError(f"was written in format {values['version']}, this version reads {VERSION}")

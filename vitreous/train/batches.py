@@ -6,7 +6,6 @@ from typing import Any, Protocol
 
 import numpy as np
 import torch
-from accelerate import Accelerator
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -17,11 +16,8 @@ Batches = Callable[[int], Batch]
 """Raw samples `(B, C, *grid)` and targets `(B, K)` of a step, on the device."""
 
 
-class Encodes(Protocol):
-    """A task that encodes labels."""
-
-    def encode(self, y: NDArray[Any] | Tensor) -> Tensor:
-        """Labels to the floats `(n, K)` that a model is trained on."""
+class Encodes(Protocol):  # a task: labels to the floats `(n, K)` that a model is trained on
+    def encode(self, y: NDArray[Any] | Tensor) -> Tensor: ...
 
 
 _SIMULATED_SAMPLES = 16384  # simulated at once, to keep a GPU busy
@@ -42,11 +38,8 @@ def seed_of(seed: int, step: int, rank: int) -> int:
 class SimulatedBatches:
     """New samples at every step, from a source that simulates them; on a GPU for several steps at once.
 
-    On a GPU they are simulated on a side stream while the training uses the samples before them.
-
-    Args:
-        batch: samples of a step, over all processes.
-        rank, world: this process and how many there are.
+    On a GPU they are simulated on a side stream while the training uses the samples before them. `batch` counts the
+    samples of all `world` processes; `rank` is this one.
     """
 
     def __init__(
@@ -61,10 +54,10 @@ class SimulatedBatches:
 
     def __call__(self, step: int) -> Batch:
         block, place = divmod(step, self.ahead)
-        if place == 0 and block in self._blocks:
-            self._wait_for(block)
-        elif block not in self._blocks:
+        if block not in self._blocks:
             self._blocks = {block: self._draw(block)}
+        elif place == 0 and self._side is not None:
+            self._wait_for(block, self._side)
         if place == self.ahead // 2 and self._side is not None:
             with torch.cuda.stream(self._side):
                 self._blocks[block + 1] = self._draw(block + 1)
@@ -72,13 +65,11 @@ class SimulatedBatches:
         samples, targets = self._blocks[block]
         return samples[rows], targets[rows]
 
-    def _wait_for(self, block: int) -> None:
+    def _wait_for(self, block: int, side: torch.cuda.Stream) -> None:
         """Wait for the samples that were simulated on the side stream, and drop those before them."""
-        if self._side is None:
-            return
         self._blocks = {block: self._blocks[block]}
         here = torch.cuda.current_stream(self.device)
-        here.wait_stream(self._side)
+        here.wait_stream(side)
         for part in self._blocks[block]:
             part.record_stream(here)
 
@@ -93,12 +84,8 @@ class SimulatedBatches:
 class StoredBatches:
     """Shuffled rows of a source, each once an epoch, in batches of one size that run on across epochs.
 
-    Every process of a distributed run takes its own part of each batch. Sources that fit stay on the device; larger
+    `batch` counts the samples of all processes; each takes its own part. Sources that fit stay on the device; larger
     ones are read one step ahead by a thread.
-
-    Args:
-        batch: samples of a step, over all processes.
-        rank, world: this process and how many there are.
     """
 
     def __init__(
@@ -119,7 +106,7 @@ class StoredBatches:
         size = len(rows) * int(np.prod(source.input)) * source.x.dtype.itemsize
         self.samples = torch.as_tensor(source.x[self.rows]).to(device) if size <= RESIDENT_BYTES else None
         self._order: tuple[int, NDArray[np.intp]] | None = None
-        self._reader = ThreadPoolExecutor(1) if self.samples is None else None
+        self._reader = ThreadPoolExecutor(1)
         self._ahead: tuple[int, Future[Tensor]] | None = None
 
     def __call__(self, step: int) -> Batch:
@@ -127,7 +114,6 @@ class StoredBatches:
         index = torch.as_tensor(places, device=self.device)
         if self.samples is not None:
             return self.samples[index], self.targets[index]
-        assert self._reader is not None
         if self._ahead is None or self._ahead[0] != step:
             self._ahead = step, self._reader.submit(self._read, places)
         samples = self._ahead[1].result()
@@ -152,18 +138,5 @@ class StoredBatches:
         return self._order[1]
 
     def _read(self, places: NDArray[np.intp]) -> Tensor:
-        rows = self.rows[places]
-        order = np.argsort(rows)  # in the order of the file
-        samples = np.empty((len(rows), *self.source.input), dtype=self.source.x.dtype)
-        samples[order] = self.source.x[rows[order]]
-        return torch.from_numpy(samples)
-
-
-def create_batches(
-    source: Source, rows: NDArray[np.intp], task: Encodes, batch: int, seed: int, accelerator: Accelerator
-) -> Batches:
-    """The batches of a training: rows of a source, or new samples if it simulates them."""
-    place = accelerator.device, accelerator.process_index, accelerator.num_processes
-    if source.fresh is None:
-        return StoredBatches(source, rows, task, batch, seed, *place)
-    return SimulatedBatches(source, task, batch, seed, *place)
+        rows, back = np.unique(self.rows[places], return_inverse=True)  # in the order of the file
+        return torch.from_numpy(self.source.x[rows][back])

@@ -11,25 +11,19 @@ import safetensors.torch
 import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
-from torch.distributed.checkpoint.state_dict import (
-    StateDictOptions,
-    get_model_state_dict,
-    get_optimizer_state_dict,
-    set_model_state_dict,
-    set_optimizer_state_dict,
-)
+from torch.distributed.checkpoint import state_dict as states
 
 from vitreous.core.atomic import write_atomically
 from vitreous.core.errors import InputError
 from vitreous.run.folder import LAST as LAST
 
-_FULL = StateDictOptions(full_state_dict=True, cpu_offload=True)
+_FULL = states.StateDictOptions(full_state_dict=True)
+_FULL_ON_CPU = states.StateDictOptions(full_state_dict=True, cpu_offload=True)
 
 
 def gather_weights(model: nn.Module) -> dict[str, Any]:
     """The whole state of a model on the CPU of the main process, also if it is sharded; every process must call it."""
-    state: dict[str, Any] = get_model_state_dict(model, options=_FULL)
-    return state
+    return states.get_model_state_dict(model, options=_FULL_ON_CPU)
 
 
 def gather(
@@ -40,13 +34,10 @@ def gather(
     tensors |= {f"average/{name}": value for name, value in average.items()}
     numbers: dict[str, Any] = {}
     for i, optimiser in enumerate(optimisers):
-        full: dict[str, Any] = get_optimizer_state_dict(model, optimiser, options=_FULL)
+        full: dict[str, Any] = states.get_optimizer_state_dict(model, optimiser, options=_FULL_ON_CPU)
         for name, state in full.get("state", {}).items():  # empty except on the main process
             for key, value in state.items():
-                if isinstance(value, Tensor):
-                    tensors[f"optimiser{i}/{name}/{key}"] = value
-                else:
-                    numbers[f"optimiser{i}/{name}/{key}"] = value
+                (tensors if isinstance(value, Tensor) else numbers)[f"optimiser{i}/{name}/{key}"] = value
     return {name: value.detach().cpu().contiguous() for name, value in tensors.items()}, numbers
 
 
@@ -76,18 +67,18 @@ def restore(
     """Load a checkpoint into the model and its optimisers."""
     load_weights(model, tensors, "model/")
     for i, optimiser in enumerate(optimisers):
-        empty = get_optimizer_state_dict(model, optimiser, options=StateDictOptions(full_state_dict=True))
+        empty = states.get_optimizer_state_dict(model, optimiser, options=_FULL)
         state: dict[str, dict[str, Any]] = {}
         for place, value in (_under(tensors, f"optimiser{i}/") | _under(numbers, f"optimiser{i}/")).items():
             name, _, key = place.rpartition("/")
             state.setdefault(name, {})[key] = value
         full: dict[str, Any] = {"state": state, "param_groups": empty["param_groups"]}
-        set_optimizer_state_dict(model, optimiser, full, options=StateDictOptions(full_state_dict=True))
+        states.set_optimizer_state_dict(model, optimiser, full, options=_FULL)
 
 
 def load_weights(model: nn.Module, tensors: dict[str, Tensor], prefix: str) -> None:
     """Load the tensors under a prefix into the model, also if it is sharded."""
-    set_model_state_dict(model, _under(tensors, prefix), options=StateDictOptions(full_state_dict=True))
+    states.set_model_state_dict(model, _under(tensors, prefix), options=_FULL)
 
 
 def _under(values: dict[str, Any], prefix: str) -> dict[str, Any]:

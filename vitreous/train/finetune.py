@@ -26,17 +26,13 @@ _MAY_DIFFER = {
 class Start:
     """The weights and the scaling that a training takes from a finished run.
 
-    Args:
-        model: its weights.
-        scaling: how its samples are scaled; the new training scales alike.
-        task: its task, if the new training has the same one; None for another task, with a new head.
-        name: of the run, for messages.
+    `task` is the run's if the new training has the same one; None for another task, with a new head.
     """
 
     model: Model
     scaling: Scaling
     task: Task | None = None
-    name: str = "the run"
+    name: str = "the run"  # for messages
 
 
 def read_start(folder: str | PathLike[str]) -> Start:
@@ -54,10 +50,9 @@ def read_start(folder: str | PathLike[str]) -> Start:
 def begin_with(model: Model, start: Start) -> None:
     """Copy the run's weights to the model, by name; the head stays new unless the task is the same."""
     check_compatible(model, start)
-    skipped = () if start.task is not None else ("head.",)
-    own = model.state_dict()
-    weights = {name: value for name, value in start.model.state_dict().items() if name in own}
-    model.load_state_dict({n: v for n, v in weights.items() if not n.startswith(skipped)}, strict=False)
+    skipped, own = ("head.",) if start.task is None else (), model.state_dict()
+    weights = start.model.state_dict().items()
+    model.load_state_dict({n: v for n, v in weights if n in own and not n.startswith(skipped)}, strict=False)
 
 
 def check_compatible(model: Model, start: Start) -> None:

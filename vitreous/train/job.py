@@ -26,21 +26,13 @@ TrainedModel = Callable[[Tensor], Tensor]
 
 
 class Job(ABC):
-    """A training, as the loop sees it.
-
-    Attributes:
-        settings: how long and how fast to train.
-        provenance: where its data and settings come from.
-        model: what is trained, after `setup`.
-        better: the score that decides which weights are best, and whether `min` or `max` is better.
-        validates: whether there is a validation part to evaluate on.
-    """
+    """A training, as the loop sees it."""
 
     settings: TrainConfig
     provenance: Provenance
-    model: nn.Module
-    better: tuple[str, str]
-    validates: bool
+    model: nn.Module  # after `setup`
+    better: tuple[str, str]  # the score that decides which weights are best, and whether `min` or `max` is better
+    validates: bool  # whether there is a validation part to evaluate on
 
     def with_changes(self, changes: Mapping[str, Any]) -> "Job":
         """The same job with changed settings, None for no change.
@@ -85,14 +77,11 @@ class Job(ABC):
 
 def write_experiment(job: Job, folder: Path, own: Mapping[str, Any], accelerator: Accelerator) -> None:
     """Write `experiment.json`: where the run comes from and how it is made."""
-    on_gpu = accelerator.device.type == "cuda"
-    made_with = {
-        "vitreous": __version__,
-        "torch": torch.__version__,
-        "python": platform.python_version(),
-        "device": torch.cuda.get_device_name() if on_gpu else "CPU",
-        "processes": accelerator.num_processes,
-        "precision": pick_precision(job.settings.precision, accelerator.device.type),
-    }
+    device = accelerator.device.type
+    made_with: dict[str, Any] = {"vitreous": __version__, "torch": torch.__version__}
+    made_with["python"] = platform.python_version()
+    made_with["device"] = torch.cuda.get_device_name() if device == "cuda" else "CPU"
+    made_with["processes"] = accelerator.num_processes
+    made_with["precision"] = pick_precision(job.settings.precision, device)
     fields = job.provenance.to_dict() | {"train": job.settings.to_dict()} | dict(own) | {"made_with": made_with}
     write_json(folder / EXPERIMENT, fields)

@@ -23,9 +23,9 @@ from vitreous.nn.execution import unwrap
 from vitreous.train import checkpoint
 from vitreous.train.batches import seed_of
 from vitreous.train.config import TrainConfig
+from vitreous.train.device import shard
 from vitreous.train.job import Job
 from vitreous.train.optimiser import create_optimisers, learning_rate_factor
-from vitreous.train.processes import shard
 from vitreous.train.step import MixedPrecision, MovingAverage, Step
 
 
@@ -40,12 +40,7 @@ class Watcher(Protocol):
 
 
 class Loop:
-    """Trains a job's model by gradient descent, evaluates it regularly, and saves checkpoints.
-
-    Args:
-        job: what is trained, after its `setup`.
-        folder: where the checkpoints go.
-    """
+    """Trains the model of a job, after its `setup`, by gradient descent; saves checkpoints in the folder."""
 
     def __init__(self, job: Job, accelerator: Accelerator, folder: Path) -> None:
         self.job, self.settings, self.accelerator, self.folder = job, job.settings, accelerator, folder
@@ -53,21 +48,19 @@ class Loop:
         sharded = settings.shard and accelerator.num_processes > 1
         if sharded:
             shard(model.to(accelerator.device))
-        optimisers = create_optimisers(
-            model, settings.optimiser, settings.lr, settings.weight_decay, settings.layer_decay
-        )
+        rates = settings.lr, settings.weight_decay, settings.layer_decay
+        optimisers = create_optimisers(model, settings.optimiser, *rates)
         self.model = accelerator.prepare_model(model, device_placement=not sharded, evaluation_mode=sharded)
         self.optimisers = [accelerator.prepare_optimizer(optimiser) for optimiser in optimisers]
         compiles = settings.compile == "on" or (settings.compile == "auto" and accelerator.device.type == "cuda")
         forward = compile_model(self.model, settings) if compiles else self.model
         self.average = self._float_state(copy=True) if settings.ema else None
-        average = None if self.average is None else MovingAverage(list(self.average.values()), self._live_weights)
+        average = None if self.average is None else MovingAverage(list(self.average.values()), self._float_state)
         self.evaluated = MixedPrecision(self.model, settings.precision, accelerator.device)
         self.take_step = Step(self.model, forward, job, self.optimisers, average, accelerator)
         self.watchers: Sequence[Watcher] = ()
         self.done, self.best_score, self.evaluations_without_gain = 0, math.inf, 0
-        self._loss_sum = torch.zeros((), device=accelerator.device)
-        self._losses = 0
+        self._loss_sum, self._losses = torch.zeros((), device=accelerator.device), 0
         self._first_bad_step = torch.full((), settings.steps, device=accelerator.device)
         self.progress, self.before, self._started = 0.0, 0.0, time.monotonic()
 
@@ -92,7 +85,7 @@ class Loop:
         settings, self.watchers = self.settings, watchers
         self.model.train()
         try:
-            while self._steps_left() and not self._out_of_patience():
+            while self._steps_left():
                 self.step(self.done)
                 self.done += 1
                 if self.done % settings.evaluate_every == 0 or self.done == settings.steps:
@@ -110,10 +103,9 @@ class Loop:
             if self.accelerator.num_processes > 1:  # every process must stop at the same step
                 used = float(broadcast(torch.tensor(used, device=self.accelerator.device)))
             self.progress = used * self.settings.steps
+        if self.settings.patience and self.evaluations_without_gain >= self.settings.patience:
+            return False
         return self.done == 0 or max(self.done, self.progress) < self.settings.steps
-
-    def _out_of_patience(self) -> bool:
-        return bool(self.settings.patience) and self.evaluations_without_gain >= self.settings.patience
 
     def seconds(self) -> float:
         """Time used so far, over all parts of a resumed training."""
@@ -129,9 +121,8 @@ class Loop:
         bad_step = torch.where(self._loss_sum.isfinite(), settings.steps, step)
         self._first_bad_step = torch.minimum(self._first_bad_step, bad_step)
         self._losses += 1
-        numbers = {}
-        if self._losses >= max(1, settings.evaluate_every // 10):
-            numbers = {"loss": self._mean_loss(), "lr": lr}
+        reads_loss = self._losses >= max(1, settings.evaluate_every // 10)
+        numbers = {"loss": self._mean_loss(), "lr": lr} if reads_loss else {}
         for watcher in self.watchers:
             watcher.step(step + 1, numbers)
 
@@ -151,10 +142,7 @@ class Loop:
             raise InputError(f"the loss is no longer finite after step {step + 1}; {state}; try a lower lr")
 
     def weights(self) -> dict[str, Any]:
-        """The averaged weights, or the live ones without an average; whole, on the main process.
-
-        Every process must call it.
-        """
+        """The averaged weights, or the live ones, whole, on the main process; every process must call it."""
         with self._average_in_place():
             return {name: value.clone() for name, value in checkpoint.gather_weights(unwrap(self.model)).items()}
 
@@ -209,9 +197,6 @@ class Loop:
         values = self.accelerator.unwrap_model(self.model).state_dict()
         local = {n: v.to_local() if isinstance(v, DTensor) else v for n, v in values.items() if v.is_floating_point()}
         return {n: v.clone() if copy else v for n, v in local.items()}
-
-    def _live_weights(self) -> list[Tensor]:
-        return list(self._float_state().values())
 
     def _plain_optimisers(self) -> list[torch.optim.Optimizer]:
         """The optimisers without accelerate's wrapper."""

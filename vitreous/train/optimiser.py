@@ -3,19 +3,22 @@
 import math
 import re
 from collections import defaultdict
+from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
+from torch.distributed.tensor import DTensor, distribute_tensor
+from torch.optim._muon import _adjust_lr
 
 from vitreous.core.errors import check_choice
-from vitreous.train.muon import Muon
 
 OPTIMISERS = ("adamw", "muon")
 FACTOR = "factor"
 """Key of a parameter group: the factor of its learning rate."""
 _BLOCK = re.compile(r"(?:^|\.)(?:blocks|stages)\.(\d+)\.")
 _LAST = ("head", "pool", "norm")
+_OUTER = {"tokenizer", "head", "show"}  # parts whose matrices Muon does not update
 _NO_DECAY = ("norm", "bias", "position", "prefix", "query", "scale", "table", "latents")
 
 
@@ -39,14 +42,13 @@ def create_optimisers(
     rest: dict[tuple[float, float], list[nn.Parameter]] = defaultdict(list)
     for name, p in named:
         factor = layer_decay ** above[name]
-        if kind == "muon" and p.dim() == 2 and _hidden(name) and decays(name, p):
+        # Muon is for matrices between hidden layers; AdamW updates the first and the last
+        if kind == "muon" and p.dim() == 2 and not _OUTER.intersection(name.split(".")) and decays(name, p):
             matrices[factor].append(p)
         else:
             rest[factor, weight_decay if decays(name, p) else 0.0].append(p)
     fused = all(p.device.type in ("cuda", "cpu") for _, p in named)
-    groups: list[dict[str, Any]] = [
-        {"params": params, "weight_decay": decay, FACTOR: factor} for (factor, decay), params in rest.items()
-    ]
+    groups = [{"params": params, "weight_decay": decay, FACTOR: factor} for (factor, decay), params in rest.items()]
     adamw = torch.optim.AdamW(groups, lr=lr, betas=(0.9, 0.98), fused=fused)
     if not matrices:
         return [adamw]
@@ -64,11 +66,6 @@ def layers_above(names: list[str]) -> dict[str, int]:
     }
 
 
-def _hidden(name: str) -> bool:
-    """Muon is for matrices between hidden layers; AdamW updates the first and the last."""
-    return not any(part in ("tokenizer", "head", "show") for part in name.split("."))
-
-
 def learning_rate_factor(step: float, steps: int, warmup: float, final: float = 0.01) -> float:
     """Factor of the learning rate at a step: a linear warm-up over a share of the steps, then a cosine to `final`."""
     rise = max(1, round(warmup * steps))
@@ -76,3 +73,61 @@ def learning_rate_factor(step: float, steps: int, warmup: float, final: float = 
         return (step + 1) / rise
     done = (step - rise) / max(1, steps - rise)
     return final + (1 - final) * 0.5 * (1 + math.cos(math.pi * min(1.0, done)))
+
+
+class Muon(torch.optim.Muon):
+    """`torch.optim.Muon` with the same state and updates; matrices of one shape go through the iteration together.
+
+    Torch's own takes each matrix by itself, some 20 launches for each, which a GPU spends waiting. On a CPU the
+    iteration is in float32, where bfloat16 is slow; matrices that are sharded over processes are gathered for it.
+    """
+
+    @torch.no_grad()
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        loss = None
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
+        for group in self.param_groups:
+            params, grads, buffers = list[Tensor](), list[Tensor](), list[Tensor]()
+            self._init_group(group, params, grads, buffers)
+            if not params:
+                continue
+            torch._foreach_lerp_(buffers, grads, 1 - group["momentum"])
+            updates = torch._foreach_lerp(grads, buffers, group["momentum"]) if group["nesterov"] else buffers
+            torch._foreach_mul_(params, 1 - group["lr"] * group["weight_decay"])
+            alike: dict[tuple[int, ...], list[int]] = defaultdict(list)
+            for i, update in enumerate(updates):
+                alike[tuple(update.shape)].append(i)
+            for shape, places in alike.items():
+                stack = torch.stack([_whole(updates[i]) for i in places])
+                stack = orthogonal(stack, group["ns_coefficients"], group["ns_steps"], group["eps"])
+                lr = _adjust_lr(group["lr"], group["adjust_lr_fn"], torch.Size(shape))
+                stack = stack.to(params[places[0]].dtype) * -lr
+                changes = [_like(new, params[i]) for i, new in zip(places, stack, strict=True)]
+                torch._foreach_add_([params[i] for i in places], changes)
+        return loss
+
+
+def orthogonal(stack: Tensor, coefficients: tuple[float, float, float], steps: int, eps: float) -> Tensor:
+    """The quintic Newton-Schulz iteration towards the nearest semi-orthogonal matrices, `(n, rows, columns)`."""
+    a, b, c = coefficients
+    tall = stack.shape[1] > stack.shape[2]
+    x = stack.mT if tall else stack
+    x = x.float() if x.device.type == "cpu" else x.bfloat16()
+    x = x / x.norm(dim=(1, 2), keepdim=True).clamp(min=eps)
+    for _ in range(steps):
+        gram = x @ x.mT
+        x = torch.baddbmm(x, torch.baddbmm(gram, gram, gram, beta=b, alpha=c), x, beta=a)
+    return x.mT if tall else x
+
+
+def _whole(matrix: Tensor) -> Tensor:
+    return matrix.full_tensor() if isinstance(matrix, DTensor) else matrix
+
+
+def _like(matrix: Tensor, param: Tensor) -> Tensor:
+    """Shared among the processes as the parameter is."""
+    if not isinstance(param, DTensor):
+        return matrix
+    return distribute_tensor(matrix, param.device_mesh, param.placements, src_data_rank=None)

@@ -1,6 +1,7 @@
 """Templates for one's own data: a model and settings that fit the size of the data."""
 
 import math
+from dataclasses import replace
 
 from vitreous.core.errors import check_choice
 from vitreous.data import Source
@@ -28,44 +29,23 @@ def own_data_job(source: Source, model: str = "vit", scale: str = "") -> Supervi
     reads all of them, since each stands for a wavelength.
     """
     check_choice("model", model, ("vit", "cnn"))
-    scale = scale or _scale(source)
-    batch = 32 if len(source) < 2_000 else 64 if len(source) < 20_000 else 256
-    steps = min(8_000, max(800, 200 * len(source) // batch))
-    return SupervisedJob(
-        source,
-        _vit(source, scale) if model == "vit" else CNNConfig(input=source.input, widths=(24, 48, 96)),
-        TrainConfig(
-            steps=steps,
-            batch=batch,
-            lr=1e-3 if model == "vit" else 3e-3,
-            optimiser="muon" if model == "vit" else "adamw",
-            ema=0.99,
-            evaluate_every=max(20, steps // 20),
-        ),
-        _AUGMENT[len(source.axes)],
-        scale=scale,
-        label_smoothing=0.1 if source.classes else 0.0,
-    )
+    rank, count = len(source.axes), len(source)
+    # spectra are scaled one by one, against scatter; a few numbers are a table, scaled by column
+    scale = scale or ("channel" if rank > 1 else "sample" if source.input[1] >= _SPECTRUM else "point")
+    batch = 32 if count < 2_000 else 64 if count < 20_000 else 256
+    steps = min(8_000, max(800, 200 * count // batch))
+    settings = TrainConfig(steps=steps, batch=batch, lr=3e-3, ema=0.99, evaluate_every=max(20, steps // 20))
+    config: Config = CNNConfig(input=source.input, widths=(24, 48, 96))
+    if model == "vit":
+        settings = replace(settings, lr=1e-3, optimiser="muon")
+        config = _vit(source, all_tokens=scale in DERIVATIVES)
+    smoothing = 0.1 if source.classes else 0.0
+    return SupervisedJob(source, config, settings, _AUGMENT[rank], scale=scale, label_smoothing=smoothing)
 
 
-def _scale(source: Source) -> str:
-    """Spectra are scaled one by one, against scatter; a few numbers are a table, scaled by column."""
-    if len(source.axes) > 1:
-        return "channel"
-    return "sample" if source.input[1] >= _SPECTRUM else "point"
-
-
-def _vit(source: Source, scale: str) -> Config:
+def _vit(source: Source, all_tokens: bool) -> Config:
     patch = tuple(max(1, math.ceil(n / _TOKENS[len(source.axes)])) for n in source.input[1:])
-    return ViTConfig(
-        input=source.input,
-        patch=patch,
-        dim=64,
-        depth=4,
-        heads=4,
-        mlp=(2.0,),
-        cls=scale not in DERIVATIVES,
-        pool="flatten" if scale in DERIVATIVES else "cls",
-        origin=tuple(axis.origin for axis in source.axes),
-        spacing=tuple(axis.spacing for axis in source.axes),
-    )
+    origin, spacing = zip(*((axis.origin, axis.spacing) for axis in source.axes), strict=True)
+    config = ViTConfig(input=source.input, patch=patch, dim=64, depth=4, heads=4, mlp=(2.0,))
+    pool = "flatten" if all_tokens else "cls"
+    return config.replace(cls=not all_tokens, pool=pool, origin=origin, spacing=spacing)

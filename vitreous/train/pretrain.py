@@ -3,15 +3,16 @@
 Beside the files of every run, `pretraining.safetensors` holds the decoder or the other parts that the encoder leaves.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import safetensors.torch
 import torch
 from accelerate import Accelerator
+from numpy.typing import NDArray
 from safetensors import SafetensorError
 from torch import Tensor, nn
 
@@ -27,49 +28,80 @@ from vitreous.run.answers import evenly, outputs
 from vitreous.run.folder import PRETRAINING, check_finished, task_kind
 from vitreous.run.provenance import Provenance
 from vitreous.run.task_file import read_as, read_scaling, write_task
-from vitreous.train.augmentation import augmentation_for
-from vitreous.train.batches import Batch
 from vitreous.train.config import TrainConfig
 from vitreous.train.job import TrainedModel
-from vitreous.train.pretext import Pretext
-from vitreous.train.samples import SampleJob
-from vitreous.train.supervised import SupervisedJob, apply_settings
+from vitreous.train.samples import SampleJob, augmentation_for
+from vitreous.train.supervised import NO_DROPOUT, SupervisedJob, apply_settings
 from vitreous.zoo.weights import load_model, save_model
 
 REST = "pretraining.safetensors"
 
-_VIEWS = {  # default changes that leave a sample the same, by tokens or number of axes
+_VIEWS: dict[Any, Augment] = {  # default changes that leave a sample the same, by tokens or number of axes
     "peaks": Augment(gain=0.1, baseline=0.05, noise=0.02),
     "lines": Augment(),
-    "set": Augment(noise=0.1),
-    "packed": Augment(noise=0.1),
+    **dict.fromkeys(("set", "packed"), Augment(noise=0.1)),
     1: Augment(shift=2.0, gain=0.1, baseline=0.1, noise=0.05),
     2: Augment(shift=0.1, rotate=10, scale=0.15, noise=0.05),
     3: Augment(noise=0.05),
 }
-_DAMAGE = {
-    "set": Augment(noise=0.3),
-    "packed": Augment(noise=0.3),
+_DAMAGE: dict[Any, Augment] = {
+    **dict.fromkeys(("set", "packed"), Augment(noise=0.3)),
     1: Augment(noise=0.5, baseline=0.1),
     2: Augment(noise=0.7),
     3: Augment(noise=0.5),
 }
 
 
+def _explained(out: Tensor) -> Tensor:
+    return 1 - out[:, 0].sum() / out[:, 1].sum().clamp(min=1e-12)
+
+
+_SCORES: dict[str, tuple[str, Callable[[Tensor], Tensor]]] = {  # beside the loss
+    "masked": ("explained", _explained),  # share of the hidden variance
+    "denoise": ("removed", _explained),  # share of the damage
+    "contrast": ("nearest", lambda out: out[:, 1].mean()),  # how often a view is nearest to its pair
+}
+
+
+@dataclass(frozen=True)
+class Pretext:
+    """The task of a pre-training; the outputs of the model are numbers about each sample, its loss first."""
+
+    kind: ClassVar[str] = PRETRAINING
+    better: ClassVar[tuple[str, str]] = ("loss", "min")
+    config: PretrainConfig
+
+    def encode(self, y: NDArray[Any] | Tensor) -> Tensor:
+        """Labels of zero numbers, `(n, 0)`."""
+        return torch.zeros(len(y), 0, device=y.device if isinstance(y, Tensor) else None)
+
+    def loss(self, out: Tensor, y: Tensor) -> Tensor:
+        return out[:, 0].mean()
+
+    def metrics(self, out: Tensor) -> dict[str, float]:
+        """The loss and the score of the method."""
+        name, score = _SCORES[self.config.method]
+        return {"loss": float(out[:, 0].mean()), name: float(score(out))}
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"kind": self.kind, **self.config.to_dict()}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> "Pretext":
+        return cls(PretrainConfig.from_dict({name: value for name, value in values.items() if name != "kind"}))
+
+
 @dataclass(eq=False)
 class PretrainJob(SampleJob):
-    """A training without labels.
+    """A training without labels; those of the source are not used.
 
     Args:
-        source: samples; their labels are not used.
         config: the encoder; its `input` is set from the data.
         method: how it learns.
-        settings: how to train.
         augment: changes that leave a sample the same; for `contrast`, they make its views.
         damage: for `denoise`, the damage to undo.
         scale: how samples are scaled, one of `SCALINGS`.
         validation, test: shares of the data, if the source does not define the parts; `test` is not used.
-        provenance: where data and settings come from.
     """
 
     source: Source
@@ -93,7 +125,8 @@ class PretrainJob(SampleJob):
         encoder = ViT(replace(self.config, input=self.source.input, out=0))
         apply_settings(encoder, self.settings)
         self.model, view = BUILD[self.method.method](encoder, self.method), self.view()
-        self.create_batches(remove_labels(self.source), lambda x, y: (view(x), y))
+        unlabelled = replace(self.source, y=np.zeros((len(self.source), 0), np.float32), classes=(), targets=())
+        self.create_batches(unlabelled, lambda x, y: (view(x), y))
 
     def view(self) -> Callable[[Tensor], Tensor]:
         """From scaled samples `(B, C, *grid)` to the model's input: the samples, or pairs `(B, 2, C, *grid)`."""
@@ -116,11 +149,8 @@ class PretrainJob(SampleJob):
     @torch.random.fork_rng()
     def evaluate(self, model: TrainedModel) -> dict[str, float]:
         torch.manual_seed(self.settings.seed)  # the same hidden tokens and the same views at every evaluation
-        view = self.view()
-        out = outputs(
-            model, self.source.x, self.parts.validation, lambda x: view(self.scaling(x)), self.accelerator,
-            self.settings.batch,
-        )  # fmt: skip
+        x, rows, view = self.source.x, self.parts.validation, self.view()
+        out = outputs(model, x, rows, lambda x: view(self.scaling(x)), self.accelerator, self.settings.batch)
         return self.task.metrics(out)
 
     def describe(self, folder: Path) -> dict[str, Any]:
@@ -128,25 +158,27 @@ class PretrainJob(SampleJob):
         return {"augment": self.augment.to_dict(), "damage": self.damage.to_dict(), **self.describe_data()}
 
     def save(self, model: nn.Module, folder: Path) -> None:
-        save_pretraining(model, folder)
+        """Write the encoder like any model, and the other parts beside it."""
+        assert isinstance(model, Pretraining)
+        save_model(model.encoder, folder)
+        rest = {n: v.contiguous() for n, v in model.state_dict().items() if not n.startswith("encoder.")}
+        write_atomically(folder / REST, safetensors.torch.save(rest))
 
     def finish(self, folder: Path) -> dict[str, Any]:
         model = load_pretraining(folder).to(self.accelerator.device).eval()
-        result: dict[str, Any] = {"parameters": sum(p.numel() for p in model.encoder.parameters())}
-        return result | ({"validation": self.evaluate(model)} if self.validates else {})
+        size = {"parameters": sum(p.numel() for p in model.encoder.parameters())}
+        return size | ({"validation": self.evaluate(model)} if self.validates else {})
 
 
 def pretrain_job(job: SupervisedJob, method: PretrainConfig) -> PretrainJob:
     """The pre-training for a supervised job: the same samples, encoder and settings, without labels or dropout."""
     if not isinstance(job.config, ViTConfig):
         raise InputError("model: a cnn has no tokens; pre-training is for a vit")
-    config = replace(
-        job.config, out=0, head=(), dropout=0.0, attention_dropout=0.0, drop_path=0.0, input=job.source.input
-    )
+    config = replace(job.config, out=0, head=(), input=job.source.input, **NO_DROPOUT)
     method.check(config)
     if method.method == "contrast" and job.settings.batch < 2:
         raise InputError(f"batch: found {job.settings.batch}, expected at least 2 samples to contrast")
-    kind: Any = len(config.grid) if config.tokens == "patch" else config.tokens
+    kind = len(config.grid) if config.tokens == "patch" else config.tokens
     own = replace(job.augment, mixup=0.0, cutmix=0.0)  # a blend of two samples is neither of them
     views = own if own != Augment() or method.method == "masked" else _VIEWS[kind]
     damage = _DAMAGE[kind] if method.method == "denoise" else Augment()
@@ -154,27 +186,6 @@ def pretrain_job(job: SupervisedJob, method: PretrainConfig) -> PretrainJob:
     return PretrainJob(
         job.source, config, method, settings, views, damage, job.scale, job.validation, job.test, job.provenance
     )
-
-
-def remove_labels(source: Source) -> Source:
-    """The same samples with labels of zero numbers."""
-    fresh = source.fresh
-
-    def draw(count: int, device: torch.device) -> Batch:
-        assert fresh is not None
-        x, _ = fresh(count, device)
-        return x, x.new_zeros(count, 0)
-
-    y = np.zeros((len(source), 0), np.float32)
-    return replace(source, y=y, classes=(), targets=(), fresh=None if fresh is None else draw)
-
-
-def save_pretraining(model: nn.Module, folder: Path) -> None:
-    """Write the encoder like any model, and the other parts beside it."""
-    assert isinstance(model, Pretraining)
-    save_model(model.encoder, folder)
-    rest = {n: v.contiguous() for n, v in model.state_dict().items() if not n.startswith("encoder.")}
-    write_atomically(folder / REST, safetensors.torch.save(rest))
 
 
 def load_pretraining(folder: Path) -> Pretraining:
@@ -196,10 +207,7 @@ def load_pretraining(folder: Path) -> Pretraining:
 @torch.no_grad()
 @torch.random.fork_rng()
 def show_samples(job: PretrainJob, folder: Path, count: int = 4) -> Panels:
-    """A few validation samples (or training samples without a validation part) before and after the model.
-
-    Scaled samples, what the encoder receives of them, and what the model makes of that.
-    """
+    """A few validation (or else training) samples, scaled; what the encoder receives of them; the model's output."""
     check_finished(folder)
     model, scaling = load_pretraining(folder).eval(), read_scaling(folder)
     parts = split(job.source, job.validation, job.test, job.settings.seed)

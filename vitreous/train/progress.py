@@ -3,7 +3,7 @@
 import json
 import time
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
@@ -12,26 +12,18 @@ from vitreous.core.extras import load_extra
 
 
 class Bar:
-    """A progress bar with loss, score and rate; without a terminal, one line per evaluation."""
+    """A bar in `progress`, a context manager, with loss, score and rate; without a terminal, a line per evaluation."""
 
     def __init__(self, name: str, steps: int, batch: int, done: int = 0) -> None:
         self.console = Console(stderr=True)
         self.batch, self.loss, self.score = batch, "", ""
-        self.progress = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TextColumn("{task.fields[status]}"),
-            TimeElapsedColumn(),
-            TimeRemainingColumn(),
-            console=self.console,
-            transient=True,
-            disable=not self.console.is_terminal,
-        )
+        times = TextColumn("{task.fields[status]}"), TimeElapsedColumn(), TimeRemainingColumn()
+        columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), *times
+        hidden = not self.console.is_terminal
+        self.progress = Progress(*columns, console=self.console, transient=True, disable=hidden)
         self.task = self.progress.add_task(name, total=steps, completed=done, status="")
 
     def step(self, step: int, numbers: dict[str, float]) -> None:
-        """Move the bar."""
         if numbers:
             self.loss = f"loss {numbers['loss']:.4g}"
         speed = self.progress.tasks[0].speed
@@ -39,17 +31,9 @@ class Bar:
         self.progress.update(self.task, completed=step, status=f"{self.loss}  {self.score}  {rate}")
 
     def evaluation(self, step: int, numbers: dict[str, float]) -> None:
-        """Show the scores."""
         self.score = "  ".join(f"{name} {numbers[name]:.4g}" for name in ("accuracy", "rmse", "r2") if name in numbers)
         if not self.console.is_terminal:
             self.console.print(f"step {step}: {self.loss}  validation {self.score}", highlight=False)
-
-    def __enter__(self) -> Self:
-        self.progress.start()
-        return self
-
-    def __exit__(self, *fault: object) -> None:
-        self.progress.stop()
 
 
 class TensorBoard:
@@ -62,14 +46,14 @@ class TensorBoard:
         self.writer = SummaryWriter(folder)
 
     def step(self, step: int, numbers: dict[str, float]) -> None:
-        """Scalars of the training."""
-        for name, value in numbers.items():
-            self.writer.add_scalar(f"train/{name}", value, step)
+        self._write("train", step, numbers)
 
     def evaluation(self, step: int, numbers: dict[str, float]) -> None:
-        """Scalars of the validation."""
+        self._write("validation", step, numbers)
+
+    def _write(self, part: str, step: int, numbers: dict[str, float]) -> None:
         for name, value in numbers.items():
-            self.writer.add_scalar(f"validation/{name}", value, step)
+            self.writer.add_scalar(f"{part}/{name}", value, step)
 
 
 class Log:
@@ -81,12 +65,10 @@ class Log:
         path.write_text("".join(json.dumps(line) + "\n" for line in lines))
 
     def step(self, step: int, numbers: dict[str, float]) -> None:
-        """Write a line if the loss was read."""
         if numbers:
             self._write({"step": step, **numbers})
 
     def evaluation(self, step: int, numbers: dict[str, float]) -> None:
-        """Write a line with all scores."""
         self._write({"step": step, "validation": numbers})
 
     def _write(self, line: dict[str, Any]) -> None:

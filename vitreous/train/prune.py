@@ -14,9 +14,9 @@ from vitreous.nn.vit import ViT
 from vitreous.run.predictor import Predictor
 from vitreous.train.config import TrainConfig
 from vitreous.train.finetune import Start
-from vitreous.train.supervised import SupervisedJob
+from vitreous.train.supervised import NO_DROPOUT, SupervisedJob
 
-STEPS, LEARNING_RATE = 200, 0.02
+_SETTINGS = TrainConfig(steps=200, lr=0.02, warmup=0.0, weight_decay=0.0, evaluate_every=50, keep="last", compile="off")
 PENALTY = 10.0
 """Weight of the squared difference between the cost and the budget, beside the task's loss."""
 
@@ -55,16 +55,11 @@ def check_budget(budget: float) -> None:
 
 
 def prune_job(
-    predictor: Predictor,
-    job: SupervisedJob,
-    experiment: Mapping[str, Any],
-    budget: float,
-    changes: Mapping[str, Any],
+    predictor: Predictor, job: SupervisedJob, experiment: Mapping[str, Any], budget: float, changes: Mapping[str, Any]
 ) -> PruneJob:
     """The job that teaches a run's blocks to merge and drop tokens until they keep to a budget.
 
     Args:
-        predictor: of the run.
         job: a training on the run's data; its batch size and augmentation are used.
         experiment: content of the run's `experiment.json`; the split of the data is taken from it.
         budget: share of the blocks' operations, above 0 and up to 1.
@@ -81,13 +76,10 @@ def prune_job(
         raise InputError(f"{source.name}: found samples of shape {source.input}, expected {model.config.input}")
     split = {"validation": experiment["validation"], "test": experiment["test"]} if experiment else {}
     seed = experiment["train"]["seed"] if experiment else job.settings.seed
-    settings = TrainConfig(
-        steps=STEPS, batch=job.settings.batch, lr=LEARNING_RATE, warmup=0.0, weight_decay=0.0, evaluate_every=50,
-        keep="last", compile="off", seed=seed,
-    )  # fmt: skip
+    settings = replace(_SETTINGS, batch=job.settings.batch, seed=seed)
     changed = {name: value for name, value in changes.items() if value is not None}
     description = {each.name: getattr(job, each.name) for each in fields(job) if each.init} | split
-    description["config"] = replace(model.config, thresholds=True, dropout=0.0, attention_dropout=0.0, drop_path=0.0)
+    description["config"] = replace(model.config, thresholds=True, **NO_DROPOUT)
     description["settings"] = replace(settings, **changed)
     description["start"] = Start(model, predictor.scaling, predictor.task)
     return PruneJob(**description, budget=budget)

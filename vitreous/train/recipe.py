@@ -15,7 +15,6 @@ class Recipe:
     """A training that `vitreous train NAME` runs.
 
     Args:
-        name: on the command line.
         title: what the data are, e.g. `Ising spins`.
         question: what the model answers, in a line.
         source: makes the data, called with `model=` and `system=` (words of the lists below) and, for tests and trials,
@@ -44,25 +43,18 @@ class Recipe:
             raise InputError(f"system: the recipe {self.name!r} has none")
         model = self.models[0] if model is None else model
         check_choice("model", model, self.models)
-        if not self.systems:
-            return model, ""
-        system = self.systems[0] if system is None else system
-        check_choice("system", system, self.systems)
+        system = next(iter(self.systems), "") if system is None else system
+        check_choice("system", system, self.systems or ("",))
         return model, system
 
     def create(self, model: str | None = None, system: str | None = None, **samples: int) -> Any:
-        """The job for a model and a system.
-
-        Args:
-            model, system: the defaults if None.
-            samples: numbers of samples for `source`, in place of its own.
-        """
+        """The job for a model and a system, the defaults if None; `samples` are numbers of samples for `source`."""
         model, system = self.choose(model, system)
         job = self.job(self.source(model=model, system=system, **samples), model, system)
         job.provenance = Provenance(recipe=self.name, model=model, system=system)
         return job
 
     def load_data(self, model: str | None = None, system: str | None = None, **samples: int) -> Any:
-        """The data alone."""
+        """The data alone, as for `create`."""
         model, system = self.choose(model, system)
         return self.source(model=model, system=system, **samples)

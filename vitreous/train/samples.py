@@ -1,4 +1,4 @@
-"""`SampleJob`: what jobs on samples of a source have in common, with labels or without."""
+"""`SampleJob`: what jobs on samples of a source have in common, with labels or without: scaling and augmentation."""
 
 from collections.abc import Callable
 from typing import Any
@@ -7,14 +7,19 @@ import torch
 from accelerate import Accelerator
 from torch import Tensor
 
+from vitreous.core.errors import InputError
 from vitreous.data import PARTS, Source, Split, split
 from vitreous.data.augment import Augment
 from vitreous.data.scale import Scaling
+from vitreous.nn.config import ViTConfig
 from vitreous.nn.models import Config
-from vitreous.train.augmentation import check_scale
-from vitreous.train.batches import Batch, Batches, create_batches
+from vitreous.nn.tokens.packed import present_elements
+from vitreous.train.batches import Batch, Batches, SimulatedBatches, StoredBatches
 from vitreous.train.job import Job
-from vitreous.train.processes import check_batch, compiles
+
+Change = Callable[[Tensor, Tensor], Batch]
+"""Samples and targets to changed ones."""
+_ZERO_IS_MISSING = ("packed", "lines")  # tokens
 
 
 class SampleJob(Job):
@@ -31,30 +36,37 @@ class SampleJob(Job):
     scaling: Scaling
     task: Any
     _batches: Batches
-    _prepare: Callable[[Tensor, Tensor], Batch]
+    _prepare: Change
 
     def split_source(self, accelerator: Accelerator, *augments: Augment) -> None:
         """Check the description and split the samples into parts."""
-        self.accelerator = accelerator
+        self.accelerator, settings, config = accelerator, self.settings, self.config
         for augment in augments:
             augment.check(len(self.source.axes))
-        check_scale(self.scale, self.config)
-        check_batch(self.settings, accelerator)
-        self.parts = split(self.source, self.validation, self.test, self.settings.seed)
+        if isinstance(config, ViTConfig) and config.tokens in _ZERO_IS_MISSING and self.scale != "none":
+            missing = f"zeros mark missing elements of {config.tokens} samples"
+            raise InputError(f"scale: found {self.scale!r}, but {missing}; expected 'none'")
+        if settings.batch % (accelerator.num_processes * settings.accumulate):
+            parts = f"{accelerator.num_processes} process(es) in {settings.accumulate} part(s)"
+            raise InputError(f"batch: {settings.batch} samples cannot be shared evenly by {parts}")
+        self.parts = split(self.source, self.validation, self.test, settings.seed)
         self.validates = len(self.parts.validation) > 0
 
-    def create_batches(self, source: Source, change: Callable[[Tensor, Tensor], Batch]) -> None:
+    def create_batches(self, source: Source, change: Change) -> None:
         """Batches of the training part; `change` augments scaled samples and their targets."""
-        settings, scale = self.settings, self.scaling.on(self.accelerator.device)
-        self.better = self.task.better
-        self._batches = create_batches(
-            source, self.parts.train, self.task, settings.batch, settings.seed, self.accelerator
-        )
+        settings, device, self.better = self.settings, self.accelerator.device, self.task.better
+        scale, common = self.scaling.on(device), (self.task, settings.batch, settings.seed, device)
+        processes = self.accelerator.process_index, self.accelerator.num_processes
+        if source.fresh is None:
+            self._batches = StoredBatches(source, self.parts.train, *common, *processes)
+        else:
+            self._batches = SimulatedBatches(source, *common, *processes)
 
         def prepare(x: Tensor, y: Tensor) -> Batch:
             return change(scale(x), y)
 
-        self._prepare = torch.compile(prepare) if compiles(settings, self.accelerator) else prepare
+        compiles = device.type == "cuda" and settings.compile in ("auto", "on")
+        self._prepare = torch.compile(prepare) if compiles else prepare
 
     def batches(self, step: int) -> Batch:
         return self._batches(step)
@@ -68,9 +80,32 @@ class SampleJob(Job):
 
     def describe_data(self) -> dict[str, Any]:
         """Fields of `experiment.json` about scaling and parts."""
-        return {
-            "scale": self.scale,
-            "validation": self.validation,
-            "test": self.test,
-            "samples": {part: len(getattr(self.parts, part)) for part in PARTS},
-        }
+        samples = {part: len(getattr(self.parts, part)) for part in PARTS}
+        return {"scale": self.scale, "validation": self.validation, "test": self.test, "samples": samples}
+
+
+def augmentation_for(augment: Augment, config: Config) -> Change:
+    """The function that augments the samples of a model: any `Augment` for a grid, noise alone for a packed set."""
+    if augment == Augment():
+        return lambda x, y: (x, y)
+    if not isinstance(config, ViTConfig) or config.tokens != "packed":
+        return augment
+    if augment != Augment(noise=augment.noise, fill=augment.fill):
+        raise InputError("augment: elements of a packed set have neither order nor shape; expected noise alone")
+    features = config.input[0] - config.axes
+    return lambda x, y: (element_noise(x, features, augment.noise), y)
+
+
+def element_noise(x: Tensor, features: int, noise: float) -> Tensor:
+    """Packed sets `(B, rows, N)` with white noise on the features (the first rows) of the elements that are present.
+
+    Its deviation is at most `noise` times the deviation of the feature over the elements; every sample has its own.
+    Coordinates and missing elements do not change: zeros with noise would be elements.
+    """
+    values, present = x[:, :features], present_elements(x).unsqueeze(1)
+    count = present.sum(-1, keepdim=True).clamp(min=1)
+    mean = values.sum(-1, keepdim=True) / count  # missing ones are zeros
+    deviation = ((values - mean).square() * present).sum(-1, keepdim=True).div(count).sqrt()  # (B, features, 1)
+    level = noise * torch.rand(len(x), 1, 1, device=x.device, dtype=x.dtype)
+    changed = values + present * deviation * level * torch.randn_like(values)
+    return torch.cat([changed, x[:, features:]], dim=1)

@@ -14,6 +14,7 @@ import torch
 from accelerate import Accelerator
 from torch import Tensor, nn
 
+from vitreous.core.errors import first_line
 from vitreous.train.device import pick_precision
 from vitreous.train.job import Job
 from vitreous.train.optimiser import FACTOR
@@ -25,11 +26,11 @@ class MovingAverage(NamedTuple):
     """A running average of a model's weights."""
 
     average: list[Tensor]
-    live: Callable[[], list[Tensor]]
+    live: Callable[[], dict[str, Tensor]]
 
     def follow(self, share: Tensor) -> None:
         """Move a share of the way to the live weights."""
-        ahead = torch._foreach_sub(self.live(), self.average)
+        ahead = torch._foreach_sub(list(self.live().values()), self.average)
         torch._foreach_mul_(ahead, share)
         torch._foreach_add_(self.average, ahead)
 
@@ -54,12 +55,7 @@ class MixedPrecision:
 class Step:
     """One step of training, called with raw samples and targets on the device; returns the loss.
 
-    Args:
-        model: the model whose gradients are taken.
-        forward: the same model, perhaps compiled.
-        job: its loss, its preparation of batches and its settings.
-        optimisers: of the model's parameters.
-        average: of its weights, or None.
+    `forward` is the same model, perhaps compiled; the job has its loss, its preparation of batches and its settings.
     """
 
     def __init__(
@@ -93,9 +89,7 @@ class Step:
         if self._uses_graphs and self._steps_by_shape[x.shape] == _WARM_UP:
             self._record(x, y)
         self._steps_by_shape[x.shape] += 1
-        if x.shape in self._graphs:
-            return self._graphs[x.shape](x, y)
-        return self.compute(x, y)
+        return self._graphs.get(x.shape, self.compute)(x, y)
 
     def compute(self, x: Tensor, y: Tensor) -> Tensor:
         """The step itself, kernel by kernel; returns the loss."""
@@ -130,8 +124,8 @@ class Step:
             self._graphs[x.shape] = _Graph(self.compute, x, y)
         except (RuntimeError, NotImplementedError) as fault:  # some operation reads a value back from the device
             self._uses_graphs = False
-            reason = str(fault).partition("\n")[0]
-            warnings.warn(f"steps are launched kernel by kernel, which may be slower ({reason})", stacklevel=2)
+            message = f"steps are launched kernel by kernel, which may be slower ({first_line(fault)})"
+            warnings.warn(message, stacklevel=2)
 
 
 class _Graph:

@@ -19,14 +19,16 @@ from vitreous.nn.models import Config, Model, build
 from vitreous.nn.reduction.cost import measure_flops
 from vitreous.run.answers import collect, outputs, write_answers
 from vitreous.run.provenance import Provenance
-from vitreous.run.task import Task, task_for
+from vitreous.run.task import Mixture, Task, task_for
 from vitreous.run.task_file import write_task
-from vitreous.train.augmentation import augmentation_for
 from vitreous.train.config import TrainConfig
 from vitreous.train.finetune import Start, begin_with, freeze
 from vitreous.train.job import TrainedModel
-from vitreous.train.samples import SampleJob
+from vitreous.train.samples import SampleJob, augmentation_for
 from vitreous.zoo.weights import load_model
+
+NO_DROPOUT: dict[str, Any] = {"dropout": 0.0, "attention_dropout": 0.0, "drop_path": 0.0}
+"""Settings of a ViT without any dropout."""
 
 
 @dataclass(eq=False)
@@ -34,17 +36,12 @@ class SupervisedJob(SampleJob):
     """A training on labelled samples.
 
     Args:
-        source: labelled samples.
         config: the model; its `input` and `out` are set from the data.
-        settings: how to train.
         augment: random changes of training batches.
         scale: how samples are scaled, one of `SCALINGS`.
-        loss_name: loss of a regression; empty for the default.
-        label_smoothing: of a classification.
-        hypotheses: of a regression: number of answers that the model chooses from, if one sample may have several; 0
-            for one answer.
+        loss_name, label_smoothing: loss of a regression, empty for the default; smoothing of a classification.
+        hypotheses: of a regression: number of answers that the model chooses from if one sample may have several; or 0.
         validation, test: shares of the data, if the source does not define the parts.
-        provenance: where data and settings come from.
         start: weights to begin with; None for random ones.
     """
 
@@ -80,10 +77,9 @@ class SupervisedJob(SampleJob):
         model = build(replace(self.config, input=self.source.input, out=self.task.outputs))
         if self.start is not None:
             begin_with(model, self.start)
-        if self.start is None or self.start.task is None:
-            outputs_at_first = self.task.initial_outputs(_labels(self.source, self.parts.train))
-            if outputs_at_first is not None:
-                _set_last_bias(model, outputs_at_first)
+        if isinstance(self.task, Mixture) and (self.start is None or self.start.task is None):
+            *_, last = (module for module in model.modules() if isinstance(module, nn.Linear))
+            last.bias.data.copy_(self.task.initial_outputs(self._labels[self.parts.train]))
         if self.settings.freeze:
             freeze(model, self.start)
         return model
@@ -100,53 +96,45 @@ class SupervisedJob(SampleJob):
         return replace(self, settings=settings, scale=scale or self.scale, start=start or self.start)
 
     def evaluate(self, model: TrainedModel) -> dict[str, float]:
-        rows, batch = self.parts.validation, self.settings.batch
+        rows = self.parts.validation
         with measure_flops(self.model) as spent:
-            out = outputs(model, self.source.x, rows, self.scaling, self.accelerator, batch)
-        return self.task.metrics(out, self.task.encode(_labels(self.source, rows))) | spent
+            out = self._outputs(model, rows)
+        return self.task.metrics(out, self.task.encode(self._labels[rows])) | spent
 
     def describe(self, folder: Path) -> dict[str, Any]:
         write_task(folder, self.task, self.scaling, self.source)
         start = self.provenance.start or ("" if self.start is None else self.start.name)
-        return {
-            "from": start,
-            "augment": self.augment.to_dict(),
-            "loss": self.loss_name,
-            "label_smoothing": self.label_smoothing,
-            "hypotheses": self.hypotheses,
-            **self.describe_data(),
-        }
+        loss = {"loss": self.loss_name, "label_smoothing": self.label_smoothing, "hypotheses": self.hypotheses}
+        return {"from": start, "augment": self.augment.to_dict(), **loss, **self.describe_data()}
 
     def finish(self, folder: Path) -> dict[str, Any]:
         """Scores of the saved weights on validation and test; intervals are calibrated on validation."""
-        model = load_model(folder).to(self.accelerator.device).eval()
+        model, main = load_model(folder).to(self.accelerator.device).eval(), self.accelerator.is_main_process
         result: dict[str, Any] = {"parameters": sum(p.numel() for p in model.parameters())}
-        for part, compute in (("validation", self._outputs), ("test", self._stored_outputs)):
-            rows = getattr(self.parts, part)
-            if not len(rows):
-                continue
+        if len(rows := self.parts.validation):
             with measure_flops(model) as spent:
-                out = compute(model, rows, folder)
-            y = self.task.encode(_labels(self.source, rows))
-            result[part] = self.task.metrics(out, y) | spent
-            if part == "validation":
-                self.task = self.task.calibrated(out, y)
-                if self.accelerator.is_main_process:
-                    write_task(folder, self.task, self.scaling, self.source)
+                out = self._outputs(model, rows)
+            y = self.task.encode(self._labels[rows])
+            result["validation"] = self.task.metrics(out, y) | spent
+            self.task = self.task.calibrated(out, y)
+            if main:
+                write_task(folder, self.task, self.scaling, self.source)
+        if len(rows := self.parts.test):
+            x, labels, batch = self.source.x, self._labels, self.settings.batch
+            with measure_flops(model) as spent:
+                out, answers = collect(model, self.task, self.scaling, x, labels, rows, self.accelerator, batch)
+            if main:
+                write_answers(folder, answers)
+            result["test"] = self.task.metrics(out, self.task.encode(labels[rows])) | spent
         return result
 
-    def _outputs(self, model: nn.Module, rows: NDArray[np.intp], folder: Path) -> Tensor:
+    def _outputs(self, model: TrainedModel, rows: NDArray[np.intp]) -> Tensor:
         return outputs(model, self.source.x, rows, self.scaling, self.accelerator, self.settings.batch)
 
-    def _stored_outputs(self, model: nn.Module, rows: NDArray[np.intp], folder: Path) -> Tensor:
-        """Outputs of the test part; they are also stored in the folder."""
-        assert self.source.y is not None
-        out, answers = collect(
-            model, self.task, self.scaling, self.source.x, self.source.y, rows, self.accelerator, self.settings.batch
-        )
-        if self.accelerator.is_main_process:
-            write_answers(folder, answers)
-        return out
+    @property
+    def _labels(self) -> NDArray[Any]:
+        assert self.source.y is not None  # `task_for` has checked it
+        return self.source.y
 
 
 def apply_settings(model: Model, settings: TrainConfig) -> None:
@@ -156,16 +144,3 @@ def apply_settings(model: Model, settings: TrainConfig) -> None:
         stream=torch.bfloat16 if settings.stream == "bfloat16" else None,
         float8=settings.precision == "float8" and model.tokenizer is not None,  # the blocks of a ViT
     )
-
-
-def _set_last_bias(model: nn.Module, outputs_at_first: Tensor) -> None:
-    """Let the model's last layer begin with the given outputs."""
-    *_, last = (module for module in model.modules() if isinstance(module, nn.Linear))
-    with torch.no_grad():
-        last.bias.copy_(outputs_at_first)
-
-
-def _labels(source: Source, rows: NDArray[np.intp]) -> NDArray[Any]:
-    assert source.y is not None
-    labels: NDArray[Any] = source.y[rows]
-    return labels

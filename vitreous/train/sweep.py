@@ -31,29 +31,25 @@ def sweep(
     base = job.config
     if not isinstance(base, ViTConfig):
         raise InputError("sweep: the factors are those of a Vision Transformer; use --model vit")
-    for values in space.values():
-        if not values:
-            raise InputError("sweep: found a factor without values, expected one or more of each")
+    if not all(space.values()):
+        raise InputError("sweep: found a factor without values, expected one or more of each")
     for dim in space["dim"]:  # report a mistake before the first training
         replace(base, dim=dim)
     folder.mkdir(parents=True, exist_ok=True)
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     journal = optuna.storages.JournalStorage(optuna.storages.journal.JournalFileBackend(str(folder / STUDY)))
     name, sense = ("accuracy", "maximize") if job.source.classes else ("rmse", "minimize")
+    sampler = optuna.samplers.GridSampler(space, seed=job.settings.seed)
     study = optuna.create_study(
-        study_name="sweep",
-        storage=journal,
-        sampler=optuna.samplers.GridSampler(space, seed=job.settings.seed),
-        direction=sense,
-        load_if_exists=True,
+        study_name="sweep", storage=journal, sampler=sampler, direction=sense, load_if_exists=True
     )
 
     def objective(trial: Any) -> float:
         chosen = {factor: trial.suggest_categorical(factor, list(space[factor])) for factor in FACTORS}
         place = folder / _name(chosen)
         config = base.replace(dim=chosen["dim"], patch=(chosen["patch"],), stride=(), depth=chosen["depth"])
-        resume = (place / "last").is_dir()
-        result = train(replace(job, config=config, provenance=Provenance()), place, resume=resume, device=device)
+        trial_job = replace(job, config=config, provenance=Provenance())
+        result = train(trial_job, place, resume=(place / "last").is_dir(), device=device)
         return float(result["validation"][name])
 
     study.optimize(objective)
@@ -61,21 +57,20 @@ def sweep(
         if not (folder / _name(chosen) / RESULT).is_file():  # begun once, and stopped
             study.enqueue_trial(chosen)
             study.optimize(objective, n_trials=1)
-    return list_results(folder, job)
+    return _list_results(folder, name)
 
 
 def _name(chosen: dict[str, int]) -> str:
     return "-".join(f"{factor}{value}" for factor, value in chosen.items())
 
 
-def list_results(folder: Path, job: SupervisedJob) -> list[dict[str, Any]]:
+def _list_results(folder: Path, score: str) -> list[dict[str, Any]]:
     """The factors, size, time and test score of every finished training of a sweep."""
-    name = "accuracy" if job.source.classes else "rmse"
     records = []
     for path in sorted(folder.glob(f"*/{RESULT}")):
         result = json.loads(path.read_text())
         config = json.loads((path.parent / "config.json").read_text())
         factors = {"dim": config["dim"], "patch": config["patch"][0], "depth": config["depth"]}
         numbers = {"parameters": result["parameters"], "seconds": result["seconds"]}
-        records.append(factors | numbers | {"score": result["test"][name]})
+        records.append(factors | numbers | {"score": result["test"][score]})
     return records

@@ -7,15 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from accelerate import Accelerator
 from torch import nn
 
 from vitreous.core.errors import InputError
 from vitreous.run.folder import METRICS, RESULT, write_json
 from vitreous.train import checkpoint
+from vitreous.train.device import create_accelerator
 from vitreous.train.job import Job, write_experiment
 from vitreous.train.loop import Loop, Watcher
-from vitreous.train.processes import create_accelerator
 from vitreous.train.progress import Bar, Log, TensorBoard
 from vitreous.zoo.weights import CONFIG
 
@@ -27,7 +26,6 @@ def train(
     """Train, evaluate and leave a run folder; returns the content of `result.json`.
 
     Args:
-        job: what to train.
         folder: the run folder; it must not hold a run unless `resume`.
         resume: continue the run in the folder, or begin it if there is none. A finished run is returned as it is.
         device: auto, cpu or cuda.
@@ -35,16 +33,18 @@ def train(
         bar: show a progress bar.
     """
     started = time.monotonic()
-    result = _finished_result(folder, resume)
-    if result is not None:
+    if resume and (folder / RESULT).is_file():
+        result: dict[str, Any] = json.loads((folder / RESULT).read_text())
         return result
+    if not resume and (folder / CONFIG).exists():
+        raise InputError(f"{folder}: holds a run already; continue it with --resume, or choose another --out")
     accelerator = create_accelerator(job.settings.precision, device)
     job.setup(accelerator, folder, resume)
     saved_model = copy.deepcopy(job.model)  # before the loop may shard it
     loop = Loop(job, accelerator, folder)
     if resume and (folder / checkpoint.LAST).exists():  # a run that was killed before its first checkpoint begins anew
         loop.resume()  # before anything is written: a damaged checkpoint must not cost what is there
-    _run(loop, job, saved_model, folder, accelerator, tensorboard, bar)
+    _run(loop, saved_model, tensorboard, bar)
     result = job.finish(folder) | {"steps": loop.done, "seconds": round(loop.before + time.monotonic() - started, 1)}
     if accelerator.is_main_process:
         write_json(folder / RESULT, result)
@@ -52,21 +52,9 @@ def train(
     return result
 
 
-def _finished_result(folder: Path, resume: bool) -> dict[str, Any] | None:
-    """The result of a run that needs no more training; `InputError` if a run would be overwritten."""
-    if resume and (folder / RESULT).is_file():
-        result: dict[str, Any] = json.loads((folder / RESULT).read_text())
-        return result
-    if not resume and (folder / CONFIG).exists():
-        raise InputError(f"{folder}: holds a run already; continue it with --resume, or choose another --out")
-    return None
-
-
-def _run(
-    loop: Loop, job: Job, saved_model: nn.Module, folder: Path, accelerator: Accelerator, tensorboard: bool, bar: bool
-) -> None:
+def _run(loop: Loop, saved_model: nn.Module, tensorboard: bool, bar: bool) -> None:
     """Run the loop to its end, with its logs, and save the best or the last weights."""
-    settings, main = job.settings, accelerator.is_main_process
+    job, folder, settings, main = loop.job, loop.folder, loop.settings, loop.accelerator.is_main_process
 
     def save(weights: dict[str, Any]) -> None:
         if main:
@@ -76,11 +64,12 @@ def _run(
     watchers: list[Watcher] = []
     if main:
         folder.mkdir(parents=True, exist_ok=True)
-        write_experiment(job, folder, job.describe(folder), accelerator)
+        write_experiment(job, folder, job.describe(folder), loop.accelerator)
         watchers.append(Log(folder / METRICS, loop.done))
         watchers += [TensorBoard(str(folder / "tensorboard"))] if tensorboard else []
-    with Bar(folder.name, settings.steps, settings.batch, loop.done) as progress:
-        loop.fit(save, watchers + ([progress] if main and bar else []))
+    progress_bar = Bar(folder.name, settings.steps, settings.batch, loop.done)
+    with progress_bar.progress:
+        loop.fit(save, watchers + ([progress_bar] if main and bar else []))
     if settings.keep == "last" or not job.validates:
         save(loop.weights())
-    accelerator.wait_for_everyone()
+    loop.accelerator.wait_for_everyone()

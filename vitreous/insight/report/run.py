@@ -134,7 +134,7 @@ class Run:
     def worst_targets(self) -> list[int]:
         """Index of the target with the largest standardised error, for each stored sample of a regression."""
         assert self.answers is not None
-        task = self.predictor.task
+        task: Any = self.predictor.task  # a regression
         out, y = self.answers.out[self.answers.shown], self.answers.y[self.answers.shown]
         indices: list[int] = task.errors(torch.from_numpy(out), task.encode(y)).argmax(1).tolist()
         return indices
