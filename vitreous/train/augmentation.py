@@ -12,7 +12,7 @@ from vitreous.core.errors import InputError
 from vitreous.data.augment import Augment
 from vitreous.nn.config import ViTConfig
 from vitreous.nn.models import Config
-from vitreous.nn.tokens.packed import present_elements
+from vitreous.nn.tokens.sets import present_elements
 
 Change = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
 """Samples and targets to changed ones."""

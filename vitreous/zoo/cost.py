@@ -81,9 +81,8 @@ def model_parts(config: ViTConfig) -> list[tuple[str, str, int]]:
     if config.thresholds:
         rows.append(("thresholds, merge and prune", "(B, fewer tokens)", count["thresholds"]))
     rows.append(("norm", grid, count["norm"]))
-    flat = config.dim * (model.tokenizer.most if config.pool == "flatten" else 1)
-    rows.append((f"pool, {config.pool}", f"(B, {flat})", count["pool"]))
+    rows.append((f"pool, {config.pool}", f"(B, {model.features})", count["pool"]))
     if config.out:
-        widths = " → ".join(str(n) for n in (flat, *config.head, config.out))
+        widths = " → ".join(str(n) for n in (model.features, *config.head, config.out))
         rows.append((f"head, {widths}", f"(B, {config.out})", count["head"]))
     return rows

@@ -23,107 +23,30 @@ _CONV_TRANSPOSE: dict[int, Callable[..., Tensor]] = {
 }
 
 
-@dataclass(frozen=True)
-class PatchTokens(TokenizerConfig):
-    """Patches of a grid. The model's `input` is `(channels, samples along each axis)`."""
-
-    kind: ClassVar[str] = "patch"
-    is_grid: ClassVar[bool] = True
-    patch: tuple[int, ...] = ()
-    """Samples of a patch along each axis; one number serves all axes."""
-    stride: tuple[int, ...] = ()
-    """Samples between neighbouring patches; the patch itself by default. Patches overlap if it is smaller."""
-    stem: tuple[int, ...] = ()
-    """Widths of convolutions before the patches; each halves the grid."""
-    origin: tuple[float, ...] = ()
-    """Coordinate of the first sample along each axis, in the units of the input; 0 by default."""
-    spacing: tuple[float, ...] = ()
-    """Step between samples along each axis, in the units of the input; 1 by default."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._at_least(1, "patch", "stride", "stem")
-
-    def complete(self, c: "ViTConfig") -> Self:
-        axes = len(c.grid)
-        if axes > 3:
-            raise InputError(f"input: found {axes} axes after the channels in {c.input}, expected 1, 2 or 3")
-        patch = self._spread("patch", axes, c)
-        stride = self._spread("stride", axes, c) if self.stride else patch
-        complete = replace(self, patch=patch, stride=stride, **self._scales(axes, c))
-        shrink = 2 ** len(self.stem)
-        for p, s, samples in zip(patch, stride, c.grid, strict=True):
-            if p > samples:
-                raise InputError(f"patch: {patch} is larger than the grid {c.grid}")
-            if s > p:
-                raise InputError(f"stride: {stride} is larger than the patch {patch} and would skip samples")
-            if p % shrink or s % shrink:
-                needed = f"patch {patch} and stride {stride} to be multiples of {shrink}"
-                raise InputError(f"stem: {len(self.stem)} halvings need {needed}")
-        return complete
-
-    def build(self, c: "ViTConfig") -> Tokenizer:
-        return PatchTokenizer(
-            c.grid,
-            c.input[0],
-            self.patch,
-            self.stride,
-            c.dim,
-            self.stem,
-            c.embed_norm,
-            self.origin,
-            self.spacing,
-            c.eps,
-        )
-
-
 class PatchTokenizer(Tokenizer):
     """Cut a grid into patches and project each linearly, which equals a convolution with kernel = patch (S3.2).
 
     A grid that the patches do not cover exactly is padded with zeros at its end. Padding counts as missing data, like
     samples whose mask is False: a token without any sample is masked, a token with some samples is not.
-
-    Args:
-        grid: samples along each axis.
-        channels: channels of the input.
-        patch, stride: samples along each axis; patches overlap if the stride is smaller than the patch.
-        stem: widths of stride-2 convolutions before the patches, which then cover the same samples.
-        norm: layer norm after the projection (S4.4).
-        origin, spacing: coordinate of the first sample and step between samples, along each axis.
     """
 
     is_grid = True
     located_by = "grid"
 
-    def __init__(
-        self,
-        grid: Sequence[int],
-        channels: int,
-        patch: Sequence[int],
-        stride: Sequence[int],
-        dim: int,
-        stem: Sequence[int] = (),
-        norm: bool = False,
-        origin: Sequence[float] = (),
-        spacing: Sequence[float] = (),
-        eps: float = 1e-6,
-    ) -> None:
-        super().__init__()
-        self.grid, self.channels, self.patch, self.stride = tuple(grid), channels, tuple(patch), tuple(stride)
-        self.axes = len(self.grid)
-        self.shape = token_grid(grid, patch, stride)
-        self.most = math.prod(self.shape)
-        self.origin = tuple(origin) or (0.0,) * self.axes
-        self.spacing = tuple(spacing) or (1.0,) * self.axes
+    def __init__(self, c: "ViTConfig") -> None:
+        super().__init__(c)
+        self.channels, self.grid, self.patch, self.stride = c.input[0], c.grid, c.patch, c.stride
+        self.axes, self.shape, self.shown = len(c.grid), c.token_grid, self.channels * math.prod(c.patch)
+        self.origin, self.spacing = c.origin or (0.0,) * self.axes, c.spacing or (1.0,) * self.axes
         covered = [(n - 1) * s + p for n, s, p in zip(self.shape, self.stride, self.patch, strict=True)]
         missing = [max(0, c - g) for c, g in zip(covered, self.grid, strict=True)]
         self._padding = tuple(side for m in reversed(missing) for side in (0, m)) if any(missing) else ()
-        self.stem = _stem(self.axes, channels, stem)
-        shrink = 2 ** len(stem)
-        self._window = tuple(p // shrink for p in patch), tuple(s // shrink for s in stride)
-        self.kernel = kernel_shape(dim, channels, patch, stem)
-        self.project = nn.Linear(self.kernel[1:].numel(), dim)
-        self.norm = nn.LayerNorm(dim, eps) if norm else nn.Identity()
+        self.stem = _stem(self.axes, self.channels, c.stem)
+        shrink = 2 ** len(c.stem)
+        self._window = tuple(p // shrink for p in c.patch), tuple(s // shrink for s in c.stride)
+        self.kernel = kernel_shape(c)
+        self.project = nn.Linear(self.kernel[1:].numel(), c.dim)
+        self.norm = nn.LayerNorm(c.dim, c.eps) if c.embed_norm else nn.Identity()
         index = torch.cartesian_prod(*(torch.arange(n) for n in self.shape)).reshape(-1, len(self.shape))
         self.register_buffer("index", index, persistent=False)  # (N, axes)
 
@@ -144,11 +67,6 @@ class PatchTokenizer(Tokenizer):
         index = self.index if self.index.device.type == "mps" else self.index.double()  # MPS has no float64
         axes = zip(self.origin, self.spacing, self.stride, self.patch, strict=True)
         return torch.stack([o + d * (index[:, a] * s + (p - 1) / 2) for a, (o, d, s, p) in enumerate(axes)], dim=-1)
-
-    @property
-    def shown(self) -> int:
-        """Samples of a patch."""
-        return self.channels * math.prod(self.patch)
 
     def contents(self, x: Tensor, mask: Tensor | None = None) -> Contents:
         """The samples of each patch; padding is 0."""
@@ -198,14 +116,54 @@ class PatchTokenizer(Tokenizer):
         return F.pad(x, self._padding) if self._padding else x
 
 
+@dataclass(frozen=True)
+class PatchTokens(TokenizerConfig):
+    """Patches of a grid. The model's `input` is `(channels, samples along each axis)`."""
+
+    kind: ClassVar[str] = "patch"
+    builds: ClassVar[type[Tokenizer]] = PatchTokenizer
+    patch: tuple[int, ...] = ()
+    """Samples of a patch along each axis; one number serves all axes."""
+    stride: tuple[int, ...] = ()
+    """Samples between neighbouring patches; the patch itself by default. Patches overlap if it is smaller."""
+    stem: tuple[int, ...] = ()
+    """Widths of convolutions before the patches; each halves the grid."""
+    origin: tuple[float, ...] = ()
+    """Coordinate of the first sample along each axis, in the units of the input; 0 by default."""
+    spacing: tuple[float, ...] = ()
+    """Step between samples along each axis, in the units of the input; 1 by default."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._at_least(1, "patch", "stride", "stem")
+
+    def complete(self, c: "ViTConfig") -> Self:
+        axes = len(c.grid)
+        if axes > 3:
+            raise InputError(f"input: found {axes} axes after the channels in {c.input}, expected 1, 2 or 3")
+        patch = self._spread("patch", axes, c)
+        stride = self._spread("stride", axes, c) if self.stride else patch
+        complete = replace(self, patch=patch, stride=stride, **self._scales(axes, c))
+        shrink = 2 ** len(self.stem)
+        for p, s, samples in zip(patch, stride, c.grid, strict=True):
+            if p > samples:
+                raise InputError(f"patch: {patch} is larger than the grid {c.grid}")
+            if s > p:
+                raise InputError(f"stride: {stride} is larger than the patch {patch} and would skip samples")
+            if p % shrink or s % shrink:
+                needed = f"patch {patch} and stride {stride} to be multiples of {shrink}"
+                raise InputError(f"stem: {len(self.stem)} halvings need {needed}")
+        return complete
+
+
 def token_grid(grid: Sequence[int], patch: Sequence[int], stride: Sequence[int]) -> tuple[int, ...]:
     """Patches along each axis; the last one may need padding."""
     return tuple(-((p - g) // s) + 1 if g > p else 1 for g, p, s in zip(grid, patch, stride, strict=True))
 
 
-def kernel_shape(dim: int, channels: int, patch: Sequence[int], stem: Sequence[int]) -> torch.Size:
+def kernel_shape(c: "ViTConfig") -> torch.Size:
     """Shape of the patch projection as a convolution kernel: `(dim, channels, *patch)`, after the stem."""
-    return torch.Size((dim, stem[-1] if stem else channels, *(p // 2 ** len(stem) for p in patch)))
+    return torch.Size((c.dim, c.stem[-1] if c.stem else c.input[0], *(p // 2 ** len(c.stem) for p in c.patch)))
 
 
 def _patches(x: Tensor, patch: Sequence[int], stride: Sequence[int]) -> Tensor:
