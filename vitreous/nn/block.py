@@ -123,16 +123,14 @@ class Block(nn.Module):
             between: applied to the tokens between attention and MLP; it may reduce their number.
             first: number of first tokens to compute, under full attention; None for all.
         """
-        attention = self.attention
+        if (attention := self.attention) is not None:
 
-        def attend(z: Tensor) -> Tensor:
-            assert attention is not None
-            if first is None:
-                return keep(sink, "attention", attention(z, mask=mask, bias=bias, sink=sink))
-            some = bias[..., :first, :] if isinstance(bias, Tensor) else None
-            return keep(sink, "attention", attention(z[:, :first], z, mask, some, sink))
+            def attend(z: Tensor) -> Tensor:
+                if first is None:
+                    return keep(sink, "attention", attention(z, mask=mask, bias=bias, sink=sink))
+                some = bias[..., :first, :] if isinstance(bias, Tensor) else None
+                return keep(sink, "attention", attention(z[:, :first], z, mask, some, sink))
 
-        if attention is not None:
             x = self._residual(x, attend, self.attention_norm, self.attention_branch)
         if between is not None:
             x = between(x)

@@ -16,8 +16,8 @@ from vitreous.nn.attention import Attention
 from vitreous.nn.block import MLP, Block
 from vitreous.nn.config import ViTConfig
 from vitreous.nn.masking import Visible, draw, restore
-from vitreous.nn.position import GridPosition, SetPosition
-from vitreous.nn.vit import ViT, initialise, key_mask
+from vitreous.nn.position import GridPosition
+from vitreous.nn.vit import ViT, build_position, initialise, key_mask
 
 _TOKENS = {  # tokenizers that a method supports
     "masked": ("patch", "set", "packed", "peaks", "lines"),
@@ -84,7 +84,11 @@ class Decoder(nn.Module):
         self.prefix = c.prefix
         self.embed = nn.Linear(c.dim, dim)
         self.hidden = nn.Parameter(torch.zeros(dim))
-        self.position = _position(encoder, dim)
+        self.position: nn.Module | None = None  # locates hidden tokens; None if nothing does
+        if encoder.tokenizer.located_by == "rank":
+            self.position = GridPosition("learned", torch.zeros(encoder.tokenizer.most, 1), dim, 0)
+        elif encoder.tokenizer.axes:
+            self.position = build_position("sinusoidal", encoder.tokenizer, dim, 0, c.spacing)
         blocks = (Block(dim, Attention(dim, config.heads), [4 * dim], eps=c.eps) for _ in range(config.depth))
         self.blocks = nn.ModuleList(blocks)
         self.norm = nn.LayerNorm(dim, c.eps)
@@ -112,16 +116,6 @@ class Decoder(nn.Module):
             z = block(z, mask=keys)
         shown: Tensor = self.show(self.norm(z[:, self.prefix :]))
         return shown
-
-
-def _position(encoder: ViT, dim: int) -> GridPosition | SetPosition | None:
-    """Positions that locate hidden tokens; None if nothing does."""
-    tokenizer = encoder.tokenizer
-    if tokenizer.located_by == "grid":
-        return GridPosition("sinusoidal", tokenizer.index, dim, 0)
-    if tokenizer.located_by == "rank":
-        return GridPosition("learned", torch.zeros(tokenizer.most, 1), dim, 0)
-    return SetPosition("sinusoidal", tokenizer.axes, dim, 0, encoder.config.spacing) if tokenizer.axes else None
 
 
 class Pretraining(nn.Module):

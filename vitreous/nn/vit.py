@@ -45,8 +45,12 @@ class ViT(Network):
         self.attends, self.reduces = c.attends, c.reduces
         self.tokenizer = c.tokenizer.builds(c)
         self.prefix = nn.Parameter(torch.zeros(1, c.prefix, c.dim)) if c.prefix else None
-        self.position = _position(c, self.tokenizer)
-        self.bias = _relative_bias(c, self.tokenizer)
+        placed = c.position != "none"
+        self.position = build_position(c.position, self.tokenizer, c.dim, c.prefix, c.spacing) if placed else None
+        self.bias: RelativeBias | None = None
+        if c.bias == "relative":
+            index, shape, everywhere = self.tokenizer.index, self.tokenizer.shape, c.attention == "full"
+            self.bias = RelativeBias(index, shape, c.depth, c.heads, c.prefix, all=everywhere)
         self.pair_bias = PairBias(c.bias, c.axes, c.heads, c.spacing) if c.bias in PAIRS else None
         self.blocks = nn.ModuleList(_block(c, layer, self.tokenizer) for layer in range(c.depth))
         # A post-norm block ends with a norm; the others end with the residual sum.
@@ -102,8 +106,7 @@ class ViT(Network):
             places, mask = visible.with_prefix(self.config.prefix), visible.mask
             z = pick(z, places)
             shared = None if shared is None else pick_pairs(shared, places)
-        z, _ = self._run_blocks(z, mask, shared, places, cls_only=False)
-        normed: Tensor = self.norm(z)
+        normed: Tensor = self.norm(self._run_blocks(z, mask, shared, places, cls_only=False)[0])
         return normed
 
     def _embed(self, tokens: Tokens) -> Tensor:
@@ -195,10 +198,7 @@ class ViT(Network):
         if self.tokenizer.is_grid:
             parts.append(self.tokenizer.get_submodule("project"))
         tables = ((self, "prefix"), (self.bias, "table"), (self.position, "table"), (self.pool, "query"))
-        initialise(
-            (module for part in parts for module in part.modules()),
-            (getattr(owner, name, None) for owner, name in tables),
-        )
+        initialise(nn.ModuleList(parts).modules(), (getattr(owner, name, None) for owner, name in tables))
 
 
 def initialise(modules: Iterable[nn.Module], tables: Iterable[object]) -> None:
@@ -217,18 +217,13 @@ def key_mask(mask: Tensor | None, prefix: int) -> Tensor | None:
     return None if mask is None else F.pad(mask, (prefix, 0), value=True)[:, None, None, :]
 
 
-def _position(c: ViTConfig, tokenizer: Tokenizer) -> GridPosition | SetPosition | None:
-    if c.position == "none":
-        return None
+def build_position(
+    kind: str, tokenizer: Tokenizer, dim: int, prefix: int, spacing: tuple[float, ...]
+) -> GridPosition | SetPosition:
+    """Positions of the tokens of a grid or a set."""
     if tokenizer.is_grid:
-        return GridPosition(c.position, tokenizer.index, c.dim, c.prefix)
-    return SetPosition(c.position, c.axes, c.dim, c.prefix, c.spacing)
-
-
-def _relative_bias(c: ViTConfig, tokenizer: Tokenizer) -> RelativeBias | None:
-    if c.bias != "relative":
-        return None
-    return RelativeBias(tokenizer.index, tokenizer.shape, c.depth, c.heads, c.prefix, all=c.attention == "full")
+        return GridPosition(kind, tokenizer.index, dim, prefix)
+    return SetPosition(kind, tokenizer.axes, dim, prefix, spacing)
 
 
 def _block(c: ViTConfig, layer: int, tokenizer: Tokenizer) -> Block:

@@ -119,8 +119,7 @@ def _adapt_head(state: State, own: State, notes: list[str]) -> None:
 
 def _widths(head: State) -> str:
     weights = [tuple(value.shape) for key, value in sorted(head.items()) if key.endswith("weight")]
-    widths = [weights[0][-1], *(shape[0] for shape in weights)] if weights else []
-    return " → ".join(str(n) for n in widths) if widths else "none"
+    return " → ".join(str(n) for n in (weights[0][-1], *(shape[0] for shape in weights))) if weights else "none"
 
 
 def check_state(state: State, own: State) -> None:

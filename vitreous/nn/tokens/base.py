@@ -54,9 +54,6 @@ class Tokenizer(nn.Module):
     shown: int
     """Numbers that a token represents: the last axis of `contents`."""
 
-    def __init__(self, c: "ViTConfig") -> None:
-        super().__init__()
-
     @property
     def most(self) -> int:
         """Largest number of tokens."""
@@ -146,14 +143,16 @@ def check_batch(x: Tensor, expected: Sequence[int], weight: Tensor) -> None:
     """Raise `InputError` unless `x` is `(batch, *expected)` with the data type of the model's weights."""
     _check_type(x, weight)
     if tuple(x.shape[1:]) != tuple(expected):
-        _raise_shape(x, format_shape(("batch", *expected)))
+        shape = format_shape(("batch", *expected))
+        raise InputError(f"input: found a batch of shape {format_shape(x.shape)}, expected {shape}")
 
 
 def check_elements(x: Tensor, rows: int, most: int, weight: Tensor) -> None:
     """Raise `InputError` unless `x` is `(batch, rows, N ≤ most)` with the data type of the model's weights."""
     _check_type(x, weight)
     if x.dim() != 3 or x.shape[1] != rows or x.shape[2] > most:
-        _raise_shape(x, f"(batch, {rows}, at most {most})")
+        shape = format_shape(("batch", rows, f"at most {most}"))
+        raise InputError(f"input: found a batch of shape {format_shape(x.shape)}, expected {shape}")
 
 
 def check_mask(mask: Tensor, shape: Sequence[int]) -> None:
@@ -167,10 +166,6 @@ def check_alone(mask: Tensor | None, coords: Tensor | None, what: str) -> None:
     """Raise `InputError` if a tokenizer that derives mask and coordinates from its input is passed some."""
     if mask is not None or coords is not None:
         raise InputError(f"mask, coords: {what}; only sets and grids take them as arguments")
-
-
-def _raise_shape(x: Tensor, expected: str) -> None:
-    raise InputError(f"input: found a batch of shape {format_shape(x.shape)}, expected {expected}")
 
 
 def _check_type(x: object, weight: Tensor) -> None:

@@ -43,7 +43,7 @@ class LocatedTokenizer(Tokenizer):
     """Where mask and coordinates come from, for an error message."""
 
     def __init__(self, c: "ViTConfig", most: int, numbers: int) -> None:
-        super().__init__(c)
+        super().__init__()
         self.input, self.shape = c.input, (most,)
         self.register_buffer("waves", torch.logspace(-1, math.log2(_FINEST), _WAVES, base=2.0), persistent=False)
         self.project = nn.Linear(4 * _WAVES + numbers, c.dim)

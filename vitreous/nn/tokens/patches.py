@@ -1,9 +1,9 @@
 """Patches of 1-, 2- and 3-D grids as tokens (S0.2, S3.2)."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import torch
 import torch.nn.functional as F
@@ -16,11 +16,7 @@ if TYPE_CHECKING:
     from vitreous.nn.config import ViTConfig
 
 CONV = {1: nn.Conv1d, 2: nn.Conv2d, 3: nn.Conv3d}
-_CONV_TRANSPOSE: dict[int, Callable[..., Tensor]] = {
-    1: F.conv_transpose1d,
-    2: F.conv_transpose2d,
-    3: F.conv_transpose3d,
-}
+_CONV_TRANSPOSE: dict[int, Any] = {1: F.conv_transpose1d, 2: F.conv_transpose2d, 3: F.conv_transpose3d}
 
 
 class PatchTokenizer(Tokenizer):
@@ -34,12 +30,12 @@ class PatchTokenizer(Tokenizer):
     located_by = "grid"
 
     def __init__(self, c: "ViTConfig") -> None:
-        super().__init__(c)
+        super().__init__()
         self.channels, self.grid, self.patch, self.stride = c.input[0], c.grid, c.patch, c.stride
         self.axes, self.shape, self.shown = len(c.grid), c.token_grid, self.channels * math.prod(c.patch)
         self.origin, self.spacing = c.origin or (0.0,) * self.axes, c.spacing or (1.0,) * self.axes
         covered = [(n - 1) * s + p for n, s, p in zip(self.shape, self.stride, self.patch, strict=True)]
-        missing = [max(0, c - g) for c, g in zip(covered, self.grid, strict=True)]
+        missing = [max(0, end - samples) for end, samples in zip(covered, self.grid, strict=True)]
         self._padding = tuple(side for m in reversed(missing) for side in (0, m)) if any(missing) else ()
         self.stem = _stem(self.axes, self.channels, c.stem)
         shrink = 2 ** len(c.stem)
@@ -91,16 +87,14 @@ class PatchTokenizer(Tokenizer):
     def covered(self, tokens: Tensor) -> Tensor:
         """Samples `(B, 1, *grid)` that lie in at least one of the tokens marked in `(B, N)`."""
         marked = tokens.unflatten(1, self.shape).unsqueeze(1).float()
-        spread = _CONV_TRANSPOSE[self.axes](marked, marked.new_ones(1, 1, *self.patch), stride=self.stride)
+        spread: Tensor = _CONV_TRANSPOSE[self.axes](marked, marked.new_ones(1, 1, *self.patch), stride=self.stride)
         inside = slice(None), slice(None), *(slice(0, n) for n in self.grid)
         return spread[inside] > 0.5
 
     def picture(self, x: Tensor) -> Tensor:
-        """The grid itself."""
         return x
 
     def visible(self, hidden: Tensor) -> Tensor:
-        """Samples that lie in a visible patch."""
         return self.covered(~hidden)
 
     def assemble(self, values: Tensor) -> Tensor:

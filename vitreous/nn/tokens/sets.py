@@ -21,7 +21,7 @@ class SetTokenizer(Tokenizer):
     located_by = "coords"
 
     def __init__(self, c: "ViTConfig") -> None:
-        super().__init__(c)
+        super().__init__()
         rows, most = c.input
         self.features = self.shown = rows - c.axes if c.tokens == "packed" else rows
         self.axes, self.shape = c.axes, (most,)
@@ -36,8 +36,7 @@ class SetTokenizer(Tokenizer):
             coords = x.new_zeros(batch, count, 0)
         if coords is None or tuple(coords.shape) != (batch, count, self.axes):
             shape = "none" if coords is None else f"shape {base.format_shape(coords.shape)}"
-            expected = base.format_shape((batch, count, self.axes))
-            raise InputError(f"coords: found {shape}, expected shape {expected}")
+            raise InputError(f"coords: found {shape}, expected shape {base.format_shape((batch, count, self.axes))}")
         coords = coords.to(torch.promote_types(coords.dtype, torch.float32))  # half precision would round
         if mask is not None:
             base.check_mask(mask, (batch, count))
