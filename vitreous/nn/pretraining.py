@@ -85,7 +85,7 @@ class Decoder(nn.Module):
         self.embed = nn.Linear(c.dim, dim)
         self.hidden = nn.Parameter(torch.zeros(dim))
         self.position: nn.Module | None = None  # locates hidden tokens; None if nothing does
-        if encoder.tokenizer.located_by == "rank":
+        if encoder.tokenizer.ranked:
             self.position = GridPosition("learned", torch.zeros(encoder.tokenizer.most, 1), dim, 0)
         elif encoder.tokenizer.axes:
             self.position = build_position("sinusoidal", encoder.tokenizer, dim, 0, c.spacing)
@@ -127,10 +127,7 @@ class Pretraining(nn.Module):
         self.encoder, self.config = encoder, config
 
     def panels(self, x: Tensor, prepared: Tensor) -> Panels:
-        """Samples, input of the encoder, and reconstruction; as tables of tokens unless they are grids.
-
-        `prepared` is the input of forward for the samples `x`.
-        """
+        """As tables of tokens unless they are grids; `prepared` is the input of forward for the samples `x`."""
         raise NotImplementedError
 
 
@@ -143,8 +140,8 @@ class Reconstruction(NamedTuple):
     """`(B, N, shown)`: true contents."""
     counted: Tensor
     """`(B, N, shown)`: True for contents that count in the loss."""
-    visible: Visible | None = None
-    """Tokens that the encoder sees; None for all."""
+    visible: Visible
+    """Tokens that the encoder sees."""
 
 
 class Masked(Pretraining):
@@ -183,7 +180,6 @@ class Masked(Pretraining):
 
     def panels(self, x: Tensor, prepared: Tensor) -> Panels:
         tokenizer, result = self.encoder.tokenizer, self.reconstruct(x)
-        assert result.visible is not None
         hidden, values = result.visible.hidden, result.values
         if tokenizer.is_grid and self.config.normalise and values.shape[-1] > 1:
             deviation, mean = torch.std_mean(tokenizer.contents(x).values, dim=-1, correction=0, keepdim=True)
@@ -248,8 +244,7 @@ class Contrast(Pretraining):
         return torch.stack([each.view(-1, 2).mean(1) for each in (loss, nearest)], dim=1)
 
     def panels(self, x: Tensor, prepared: Tensor) -> Panels:
-        first, second = prepared.unbind(1)
-        return x, first, second
+        return x, prepared[:, 0], prepared[:, 1]
 
 
 BUILD: dict[str, type[Pretraining]] = {"masked": Masked, "denoise": Denoising, "contrast": Contrast}

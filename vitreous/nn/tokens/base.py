@@ -43,8 +43,8 @@ class Tokenizer(nn.Module):
 
     is_grid: bool = False
     """Whether the tokens are a regular grid."""
-    located_by: str = "rank"
-    """How a token is located when its content is hidden: grid | coords | rank, its number in the sequence."""
+    ranked: bool = False
+    """Whether a token whose content is hidden is located by its number in the sequence, not by its coordinates."""
     axes: int = 0
     """Coordinates of a token."""
     shape: tuple[int, ...]

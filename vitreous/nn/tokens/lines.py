@@ -38,6 +38,7 @@ class LocatedTokenizer(Tokenizer):
         numbers: numbers of a token besides the Fourier features of its position.
     """
 
+    ranked = True
     waves: Tensor
     source: ClassVar[str]
     """Where mask and coordinates come from, for an error message."""

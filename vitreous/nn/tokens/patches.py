@@ -27,7 +27,6 @@ class PatchTokenizer(Tokenizer):
     """
 
     is_grid = True
-    located_by = "grid"
 
     def __init__(self, c: "ViTConfig") -> None:
         super().__init__()

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 class SetTokenizer(Tokenizer):
     """A linear projection of the features of each element."""
 
-    located_by = "coords"
-
     def __init__(self, c: "ViTConfig") -> None:
         super().__init__()
         rows, most = c.input
