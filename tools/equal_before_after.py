@@ -162,7 +162,7 @@ def onnx(old):
             call("export", str(folder / run), "--out", str(folder / f"{run}8.onnx"), "--int8")
             for model in (run, f"{run}.onnx", f"{run}8.onnx"):
                 if data == "digits":
-                    text = call("eval", str(folder / model), data, "--json") if model == run else ""
+                    text = call("eval", str(folder / model), data) if model == run else ""
                 else:
                     text = call("predict", str(folder / model), data)
                 out[f"{model} answers"] = text.replace(name, "")

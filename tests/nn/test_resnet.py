@@ -16,8 +16,8 @@ from vitreous.data.source import Axis
 from vitreous.export.int8 import to_int8
 from vitreous.export.onnx_file import to_onnx
 from vitreous.nn import CNN, CNNConfig
-from vitreous.nn.hexagonal import HexagonalConv
-from vitreous.nn.tokens.traces import Traces
+from vitreous.nn.cnn import HexagonalConv
+from vitreous.nn.tokens.sets import Traces
 from vitreous.run.onnx import open_onnx
 from vitreous.run.predictor import Predictor
 from vitreous.run.task import Classification
@@ -120,7 +120,10 @@ def test_every_place_of_a_grid_has_its_trace_beside_its_other_channels() -> None
     model = make(**STATIONS)
     x = torch.randn(2, 33, 7, 6)
     assert model.traces is not None
-    encoded = model._encoded(x, model.traces)
+    inputs: list[Tensor] = []
+    model.stem.register_forward_pre_hook(lambda _, arguments: inputs.extend(arguments))
+    model(x)
+    (encoded,) = inputs
     assert encoded.shape == (2, 4 + 3, 7, 6)
     assert torch.equal(encoded[:, 4:], x[:, 30:])
     one = model.traces(x[1, :30, 2, 5][None, None])[0, 0]

@@ -5,31 +5,21 @@ from os import PathLike, fspath
 from pathlib import Path
 
 from vitreous.core.errors import InputError
-from vitreous.data.builtin import WHITE, data_folder, digits, mnist
-from vitreous.data.images import read_image_files, read_images
-from vitreous.data.source import PARTS, Axis, Source, Split, Target, split
-from vitreous.data.spectra import read_columns, read_spectra
-from vitreous.data.uploads import Upload
-
-__all__ = [
-    "BUILTIN",
-    "PARTS",
-    "WHITE",
-    "Axis",
-    "Source",
-    "Split",
-    "Target",
-    "Upload",
-    "data_folder",
-    "digits",
-    "mnist",
-    "read",
-    "read_columns",
-    "read_image_files",
-    "read_images",
-    "read_spectra",
-    "split",
-]
+from vitreous.data.builtin import WHITE as WHITE
+from vitreous.data.builtin import data_folder as data_folder
+from vitreous.data.builtin import digits as digits
+from vitreous.data.builtin import mnist as mnist
+from vitreous.data.images import read_image_files as read_image_files
+from vitreous.data.images import read_images as read_images
+from vitreous.data.source import PARTS as PARTS
+from vitreous.data.source import Axis as Axis
+from vitreous.data.source import Source as Source
+from vitreous.data.source import Split as Split
+from vitreous.data.source import Target as Target
+from vitreous.data.source import split as split
+from vitreous.data.spectra import read_columns as read_columns
+from vitreous.data.spectra import read_spectra as read_spectra
+from vitreous.data.uploads import Upload as Upload
 
 BUILTIN: dict[str, Callable[[], Source]] = {"digits": digits, "mnist": mnist}
 

@@ -15,28 +15,19 @@ from vitreous.nn.record import Sink, keep
 Map = Callable[[Tensor], Tensor]
 
 
-# Arguments of all three. x: tokens; f: attention or MLP, of all tokens or of the first ones; norm: layer norm;
-# scale: layer scale, dropout and stochastic depth of the branch.
-def pre(x: Tensor, f: Map, norm: Map, scale: Map) -> Tensor:
-    """f(LN(x)) + x (S4.3)."""
-    return _add(x, scale(f(norm(x))))
-
-
-def post(x: Tensor, f: Map, norm: Map, scale: Map) -> Tensor:
-    """LN(x + f(x)) (S1.2)."""
-    return norm(_add(x, scale(f(x))))
-
-
-def branch(x: Tensor, f: Map, norm: Map, scale: Map) -> Tensor:
-    """LN(f(x)) + x (S4.2)."""
-    return _add(x, scale(norm(f(x))))
-
-
 def _add(x: Tensor, branch: Tensor) -> Tensor:
     return x[:, : branch.shape[1]] + branch
 
 
-NORMS: dict[str, Callable[[Tensor, Map, Map, Map], Tensor]] = {"pre": pre, "post": post, "branch": branch}
+NORMS: dict[str, Callable[[Tensor, Map, Map, Map], Tensor]] = {
+    "pre": lambda x, f, norm, scale: _add(x, scale(f(norm(x)))),  # f(LN(x)) + x (S4.3)
+    "post": lambda x, f, norm, scale: norm(_add(x, scale(f(x)))),  # LN(x + f(x)) (S1.2)
+    "branch": lambda x, f, norm, scale: _add(x, scale(norm(f(x)))),  # LN(f(x)) + x (S4.2)
+}
+"""Placements of the layer norm, as functions of the tokens x and three maps.
+
+f is attention or MLP, of all tokens or of the first ones; `scale` is layer scale, dropout and stochastic depth.
+"""
 
 
 class LayerNorm(nn.LayerNorm):
@@ -107,7 +98,7 @@ class Block(nn.Module):
     ) -> None:
         super().__init__()
         check_choice("norm", norm, NORMS)
-        self._residual = NORMS[norm]
+        self._norm = norm
         self.attention: Attention | None = None
         if attention is not None:
             self.attention_norm = LayerNorm(dim, eps)
@@ -128,28 +119,23 @@ class Block(nn.Module):
     ) -> Tensor:
         """`(B, N, D) -> (B, N, D)`; `sink` receives `keys`, `weights`, `attention`, `mlp` and `out`.
 
-        Without attention it receives `mlp` and `out`.
-
         Args:
             between: applied to the tokens between attention and MLP; it may reduce their number.
             first: number of first tokens to compute, under full attention; None for all.
         """
+        if (attention := self.attention) is not None:
 
-        attention = self.attention
+            def attend(z: Tensor) -> Tensor:
+                if first is None:
+                    return keep(sink, "attention", attention(z, mask=mask, bias=bias, sink=sink))
+                some = bias[..., :first, :] if isinstance(bias, Tensor) else None
+                return keep(sink, "attention", attention(z[:, :first], z, mask, some, sink))
 
-        def attend(z: Tensor) -> Tensor:
-            assert attention is not None
-            if first is None:
-                return keep(sink, "attention", attention(z, mask=mask, bias=bias, sink=sink))
-            some = bias[..., :first, :] if isinstance(bias, Tensor) else None
-            return keep(sink, "attention", attention(z[:, :first], z, mask, some, sink))
-
-        def feed(z: Tensor) -> Tensor:
-            return keep(sink, "mlp", self.mlp(z))
-
-        if attention is not None:
             x = self._residual(x, attend, self.attention_norm, self.attention_branch)
         if between is not None:
             x = between(x)
-        x = self._residual(x, feed, self.mlp_norm, self.mlp_branch)
+        x = self._residual(x, lambda z: keep(sink, "mlp", self.mlp(z)), self.mlp_norm, self.mlp_branch)
         return keep(sink, "out", x)
+
+    def _residual(self, x: Tensor, f: Map, norm: Map, scale: Map) -> Tensor:
+        return NORMS[self._norm](x, f, norm, scale)

@@ -4,7 +4,6 @@ The non-local block is the embedded-Gaussian one of Wang et al. 2018, eq. 4 and 
 """
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -16,15 +15,14 @@ from vitreous.core.errors import InputError, check_choice
 from vitreous.core.settings import Settings
 from vitreous.nn.block import MLP
 from vitreous.nn.execution import Network
-from vitreous.nn.hexagonal import HexagonalConv
 from vitreous.nn.pooling import POOLS
 from vitreous.nn.tokens.base import check_batch
 from vitreous.nn.tokens.patches import CONV
-from vitreous.nn.tokens.traces import Traces
+from vitreous.nn.tokens.sets import Traces
 
 _NORM = {1: nn.BatchNorm1d, 2: nn.BatchNorm2d, 3: nn.BatchNorm3d}
 _MAX_POOL = {1: nn.MaxPool1d, 2: nn.MaxPool2d, 3: nn.MaxPool3d}
-_POOLS = ("mean", "flatten")
+_STEMS = {"small": 0, "large": 2}  # how often each halves the grid
 
 
 @dataclass(frozen=True)
@@ -82,14 +80,14 @@ class CNNConfig(Settings):
     @property
     def shape(self) -> tuple[int, ...]:
         """Samples along each axis after the last stage."""
-        halvings = len(self.widths) - 1 + _STEMS[self.stem].halvings
+        halvings = len(self.widths) - 1 + _STEMS[self.stem]
         return tuple(-(-n // 2**halvings) for n in self.grid)
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_choice("stem", self.stem, _STEMS)
         check_choice("block", self.block, _BLOCKS)
-        check_choice("pool", self.pool, _POOLS)
+        check_choice("pool", self.pool, ("mean", "flatten"))
         self._at_least(1, "input", "widths", "blocks", "head", "kernel", "traces")
         self._at_least(0, "out", "samples")
         self._probability("dropout")
@@ -105,13 +103,8 @@ class CNNConfig(Settings):
             raise InputError(f"kernel: found {self.kernel}, expected an odd number")
         stages = range(len(self.widths))
         if not set(self.nonlocal_after) <= set(stages) or len(set(self.nonlocal_after)) < len(self.nonlocal_after):
-            raise InputError(
-                f"nonlocal_after: found {self.nonlocal_after}, expected different stages from 0 to {stages[-1]}"
-            )
-        self._check_detector()
-
-    def _check_detector(self) -> None:
-        """Check the settings for detectors: a hexagonal grid, and traces recorded at its cells."""
+            expected = f"different stages from 0 to {stages[-1]}"
+            raise InputError(f"nonlocal_after: found {self.nonlocal_after}, expected {expected}")
         if self.hexagonal and (len(self.grid) != 2 or self.stem == "large"):
             raise InputError(f"hexagonal: found input {self.input} and stem {self.stem!r}, expected 2-D and 'small'")
         if bool(self.samples) != bool(self.traces):
@@ -136,7 +129,9 @@ class CNN(Network):
         rank, last = len(c.grid), c.features
         self.traces = Traces(c.samples, c.traces, c.widths[0]) if c.traces else None
         channels = c.input[0] - c.samples + (c.widths[0] if c.traces else 0)
-        self.stem = _STEMS[c.stem].build(rank, channels, c.widths[0], c.kernel, c.hexagonal)
+        kernel, stride, pool = (7, 2, [_MAX_POOL[rank](3, 2, padding=1)]) if c.stem == "large" else (c.kernel, 1, [])
+        first = _conv_norm(rank, channels, c.widths[0], kernel, stride, c.hexagonal)
+        self.stem = nn.Sequential(*first, nn.ReLU(), *pool)
         self.stages = nn.Sequential(*(_stage(c, rank, stage) for stage in range(len(c.widths))))
         self.pool = POOLS[c.pool](0, last, 1)
         pooled = last * (math.prod(c.shape) if c.pool == "flatten" else 1)
@@ -145,8 +140,10 @@ class CNN(Network):
     def forward(self, x: Tensor) -> Tensor:
         """`(B, channels, *grid) -> (B, out)`."""
         check_batch(x, self.config.input, next(self.parameters()))
-        if self.traces is not None:
-            x = self._encoded(x, self.traces)
+        if self.traces is not None:  # (B, samples + others, *grid) -> (B, widths[0] + others, *grid)
+            recorded, others = x.split((self.config.samples, x.shape[1] - self.config.samples), dim=1)
+            encoded = self.traces(recorded.flatten(2).mT).mT  # (B, N, samples) -> (B, widths[0], N)
+            x = torch.cat([encoded.unflatten(2, x.shape[2:]), others], dim=1)
         x = self.stem(x)
         if x.is_cuda and x.dim() == 4:
             x = x.contiguous(memory_format=torch.channels_last)  # the memory layout of tensor cores
@@ -154,12 +151,6 @@ class CNN(Network):
         pooled = self.pool(x.flatten(2).mT, None)  # (B, D, *shape) -> (B, N, D) -> (B, D) or (B, N * D)
         out: Tensor = self.head(F.dropout(pooled, self.config.dropout, training=self.training))
         return out
-
-    def _encoded(self, x: Tensor, traces: Traces) -> Tensor:
-        """`(B, samples + others, *grid) -> (B, widths[0] + others, *grid)`."""
-        recorded, others = x.split((self.config.samples, x.shape[1] - self.config.samples), dim=1)
-        encoded = traces(recorded.flatten(2).mT).mT  # (B, N, samples) -> (B, widths[0], N)
-        return torch.cat([encoded.unflatten(2, x.shape[2:]), others], dim=1)
 
 
 class ResidualBlock(nn.Module):
@@ -175,18 +166,11 @@ class ResidualBlock(nn.Module):
         self.branch = self._branch(rank, channels, width, kernel, stride, hexagonal)
         out = width * self.expansion
         fits = stride == 1 and channels == out
-        self.shortcut = (
-            nn.Identity() if fits else nn.Sequential(_conv(rank, channels, out, 1, stride), _NORM[rank](out))
-        )
+        self.shortcut = nn.Identity() if fits else nn.Sequential(*_conv_norm(rank, channels, out, 1, stride))
 
     def _branch(self, rank: int, channels: int, width: int, kernel: int, stride: int, hexagonal: bool) -> nn.Sequential:
-        return nn.Sequential(
-            _conv(rank, channels, width, kernel, stride, hexagonal),
-            _NORM[rank](width),
-            nn.ReLU(),
-            _conv(rank, width, width, kernel, hexagonal=hexagonal),
-            _NORM[rank](width),
-        )
+        first = _conv_norm(rank, channels, width, kernel, stride, hexagonal)
+        return nn.Sequential(*first, nn.ReLU(), *_conv_norm(rank, width, width, kernel, hexagonal=hexagonal))
 
     def forward(self, x: Tensor) -> Tensor:
         return F.relu(self.shortcut(x) + self.branch(x))
@@ -198,16 +182,9 @@ class Bottleneck(ResidualBlock):
     expansion = 4
 
     def _branch(self, rank: int, channels: int, width: int, kernel: int, stride: int, hexagonal: bool) -> nn.Sequential:
-        return nn.Sequential(
-            _conv(rank, channels, width, 1),
-            _NORM[rank](width),
-            nn.ReLU(),
-            _conv(rank, width, width, kernel, stride, hexagonal),
-            _NORM[rank](width),
-            nn.ReLU(),
-            _conv(rank, width, width * self.expansion, 1),
-            _NORM[rank](width * self.expansion),
-        )
+        first = _conv_norm(rank, channels, width, 1)
+        second = _conv_norm(rank, width, width, kernel, stride, hexagonal)
+        return nn.Sequential(*first, nn.ReLU(), *second, nn.ReLU(), *_conv_norm(rank, width, width * self.expansion, 1))
 
 
 _BLOCKS: dict[str, type[ResidualBlock]] = {"basic": ResidualBlock, "bottleneck": Bottleneck}
@@ -235,26 +212,6 @@ class NonLocalBlock(nn.Module):
         return out
 
 
-@dataclass(frozen=True)
-class _Stem:
-    """A builder of a stem from rank, channels, width, kernel and lattice, and how often the stem halves the grid."""
-
-    build: Callable[[int, int, int, int, bool], nn.Sequential]
-    halvings: int
-
-
-def _small_stem(rank: int, channels: int, width: int, kernel: int, hexagonal: bool) -> nn.Sequential:
-    return nn.Sequential(_conv(rank, channels, width, kernel, hexagonal=hexagonal), _NORM[rank](width), nn.ReLU())
-
-
-def _large_stem(rank: int, channels: int, width: int, kernel: int, hexagonal: bool) -> nn.Sequential:
-    pool = _MAX_POOL[rank](3, stride=2, padding=1)
-    return nn.Sequential(_conv(rank, channels, width, 7, stride=2), _NORM[rank](width), nn.ReLU(), pool)
-
-
-_STEMS = {"small": _Stem(_small_stem, 0), "large": _Stem(_large_stem, 2)}
-
-
 def _stage(c: CNNConfig, rank: int, stage: int) -> nn.Sequential:
     width, block = c.widths[stage], _BLOCKS[c.block]
     out = width * block.expansion
@@ -264,10 +221,43 @@ def _stage(c: CNNConfig, rank: int, stage: int) -> nn.Sequential:
     return nn.Sequential(first, *others, *([NonLocalBlock(rank, out)] if stage in c.nonlocal_after else []))
 
 
-def _conv(rank: int, channels: int, width: int, kernel: int, stride: int = 1, hexagonal: bool = False) -> nn.Module:
-    """A convolution without bias, which the norm after it has; initialised for ReLU (He et al. 2015)."""
+def _conv_norm(
+    rank: int, channels: int, width: int, kernel: int, stride: int = 1, hexagonal: bool = False
+) -> tuple[nn.Module, nn.Module]:
+    """A convolution, initialised for ReLU (He et al. 2015), and its norm, which has the bias."""
     if hexagonal:
-        return HexagonalConv(channels, width, kernel, stride)
+        return HexagonalConv(channels, width, kernel, stride), _NORM[rank](width)
     conv = CONV[rank](channels, width, kernel, stride=stride, padding=kernel // 2, bias=False)
     nn.init.kaiming_normal_(conv.weight, mode="fan_out", nonlinearity="relu")
-    return conv
+    return conv, _NORM[rank](width)
+
+
+class HexagonalConv(nn.Module):
+    """A convolution on a hexagonal grid (S2.8): with a kernel 3 cells across, a cell and its six neighbours.
+
+    The grid is an array in axial coordinates: rows and columns are steps along two lattice vectors 60° apart. A step
+    along one and back along the other leads to a neighbour; a step along both does not, so that two corners of a square
+    kernel are empty. There is no bias, and the outputs are a hexagonal grid again.
+    """
+
+    place: Tensor
+
+    def __init__(self, channels: int, width: int, kernel: int, stride: int = 1) -> None:
+        super().__init__()
+        self.kernel, self.stride = kernel, stride
+        step = torch.arange(kernel) - kernel // 2
+        inside = (step[:, None] + step).abs() <= kernel // 2  # (kernel, kernel)
+        count = int(inside.sum())
+        place = torch.full((kernel, kernel), count)  # index of the padding zero
+        place[inside] = torch.arange(count)
+        self.register_buffer("place", place, persistent=False)
+        self.weight = nn.Parameter(torch.empty(width, channels, count))
+        nn.init.kaiming_normal_(self.weight, mode="fan_out", nonlinearity="relu")
+
+    def square(self) -> Tensor:
+        """The kernel as an array `(width, channels, kernel, kernel)`, zero outside the hexagon."""
+        return F.pad(self.weight, (0, 1))[..., self.place]
+
+    def forward(self, x: Tensor) -> Tensor:
+        """`(B, channels, rows, columns) -> (B, width, rows / stride, columns / stride)`."""
+        return F.conv2d(x, self.square(), stride=self.stride, padding=self.kernel // 2)

@@ -13,8 +13,7 @@ from vitreous.nn.pooling import POOLS
 from vitreous.nn.position import POSITIONS
 from vitreous.nn.tokens import TOKENIZERS, TokenizerConfig, token_grid
 
-BIASES = ("none", "relative", *PAIRS)
-
+_CHOICES = {"position": POSITIONS, "bias": ("none", "relative", *PAIRS), "score": SCORES, "norm": NORMS, "pool": POOLS}
 _T = TypeVar("_T")
 _Part = TypeVar("_Part", TokenizerConfig, AttentionConfig)
 
@@ -243,12 +242,3 @@ def _choose_part(word: str, part: _Part, table: Mapping[str, type[_Part]], setti
         if name not in allowed and (len(value) if hasattr(value, "__len__") else value):
             raise InputError(f"{name}: found {value!r}, but {word} = {kind!r} does not have this setting")
     return table[kind](**{name: value for name, value in changed.items() if name in allowed})
-
-
-_CHOICES = {
-    "position": POSITIONS,
-    "bias": BIASES,
-    "score": tuple(SCORES),
-    "norm": tuple(NORMS),
-    "pool": tuple(POOLS),
-}

@@ -1,6 +1,6 @@
 """Models and their configurations by kind, and configurations as plain values."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from vitreous.core.errors import InputError, check_choice
@@ -13,14 +13,13 @@ Config = ViTConfig | CNNConfig
 Model = ViT | CNN
 
 _KINDS: dict[str, type[Config]] = {config.kind: config for config in (ViTConfig, CNNConfig)}
-_MODELS: dict[type[Config], Any] = {ViTConfig: ViT, CNNConfig: CNN}
+_MODELS: dict[type[Config], Callable[[Any], Model]] = {ViTConfig: ViT, CNNConfig: CNN}
 _Chosen = TypeVar("_Chosen", bound=Settings)
 
 
 def build(config: Config) -> Model:
     """The model of a configuration."""
-    model: Model = _MODELS[type(config)](config)
-    return model
+    return _MODELS[type(config)](config)
 
 
 def describe(config: Any) -> dict[str, Any]:

@@ -56,9 +56,4 @@ class FlattenPool(Pool):
         return (x if mask is None else x * mask.unsqueeze(-1)).flatten(1)
 
 
-POOLS: dict[str, type[Pool]] = {
-    "cls": ClsPool,
-    "mean": MeanPool,
-    "attention": AttentionPool,
-    "flatten": FlattenPool,
-}
+POOLS: dict[str, type[Pool]] = {"cls": ClsPool, "mean": MeanPool, "attention": AttentionPool, "flatten": FlattenPool}

@@ -15,14 +15,10 @@ POSITIONS = ("learned", "sinusoidal", "none")
 
 
 def sinusoidal(position: Tensor, dim: int) -> Tensor:
-    """S1.3: `PE(k, 2i) = sin(k / 10000^(2i/dim))`, `PE(k, 2i+1) = cos(same)`.
+    """S1.3: `PE(k, 2i) = sin(k / 10000^(2i/dim))`, `PE(k, 2i+1) = cos(same)`; `(..., axes) -> (..., dim)`.
 
-    Args:
-        position: `(..., axes)`, in steps between neighbouring tokens. With several axes the encoding is
-            factorised: each axis takes an equal, even share of the width; the rest is zero.
-
-    Returns:
-        `(..., dim)`.
+    Positions are in steps between neighbouring tokens. With several axes the encoding is factorised: each axis takes an
+    equal, even share of the width; the rest is zero.
     """
     axes = position.shape[-1]
     share = dim if axes == 1 else dim // (2 * axes) * 2

@@ -3,7 +3,6 @@
 Each model wraps an encoder and returns two numbers for each sample, `(B, 2)`; the first is its loss.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -13,11 +12,12 @@ from torch import Tensor, nn
 
 from vitreous.core.errors import InputError, check_choice
 from vitreous.core.settings import Settings
-from vitreous.nn.block import MLP
+from vitreous.nn.attention import Attention
+from vitreous.nn.block import MLP, Block
 from vitreous.nn.config import ViTConfig
-from vitreous.nn.decoder import Decoder
-from vitreous.nn.masking import Visible, draw
-from vitreous.nn.vit import ViT
+from vitreous.nn.masking import Visible, draw, restore
+from vitreous.nn.position import GridPosition
+from vitreous.nn.vit import ViT, build_position, initialise, key_mask
 
 _TOKENS = {  # tokenizers that a method supports
     "masked": ("patch", "set", "packed", "peaks", "lines"),
@@ -71,6 +71,53 @@ Panels = tuple[Tensor, Tensor, Tensor]
 """For a figure: samples, input of the encoder, and reconstruction."""
 
 
+class Decoder(nn.Module):
+    """Transformer blocks from the tokens of an encoder to the contents of all tokens.
+
+    Hidden tokens are a learned vector plus their position: that of a patch is its index on the grid, that of a set's
+    element its coordinates, and that of a peak or a line its rank.
+    """
+
+    def __init__(self, encoder: ViT, config: PretrainConfig) -> None:
+        super().__init__()
+        c, dim = encoder.config, config.dim
+        self.prefix = c.prefix
+        self.embed = nn.Linear(c.dim, dim)
+        self.hidden = nn.Parameter(torch.zeros(dim))
+        self.position: nn.Module | None = None  # locates hidden tokens; None if nothing does
+        if encoder.tokenizer.ranked:
+            self.position = GridPosition("learned", torch.zeros(encoder.tokenizer.most, 1), dim, 0)
+        elif encoder.tokenizer.axes:
+            self.position = build_position("sinusoidal", encoder.tokenizer, dim, 0, c.spacing)
+        blocks = (Block(dim, Attention(dim, config.heads), [4 * dim], eps=c.eps) for _ in range(config.depth))
+        self.blocks = nn.ModuleList(blocks)
+        self.norm = nn.LayerNorm(dim, c.eps)
+        self.show = nn.Linear(dim, encoder.tokenizer.shown)
+        initialise(self.modules(), (self.hidden, getattr(self.position, "table", None)))
+
+    def forward(self, z: Tensor, visible: Visible | None, mask: Tensor | None, coords: Tensor | None) -> Tensor:
+        """`(B, prefix + K, D) -> (B, N, shown)`.
+
+        Args:
+            z: tokens of the encoder, all or only the `visible` ones.
+            mask: `(B, N)`, True for tokens with data.
+            coords: coordinates of the elements of a set.
+        """
+        z = self.embed(z)
+        first, tokens = z[:, : self.prefix], z[:, self.prefix :]
+        if visible is not None:
+            tokens = restore(tokens, visible, self.hidden)
+        if self.position is not None:
+            place = self.position(tokens if coords is None else coords, tokens.dtype)
+            tokens = tokens + place[:, : tokens.shape[1]].to(tokens.dtype)
+        z = torch.cat([first, tokens], dim=1)
+        keys = key_mask(mask, self.prefix)
+        for block in self.blocks:
+            z = block(z, mask=keys)
+        shown: Tensor = self.show(self.norm(z[:, self.prefix :]))
+        return shown
+
+
 class Pretraining(nn.Module):
     """Base class: an encoder with a method of pre-training."""
 
@@ -80,10 +127,7 @@ class Pretraining(nn.Module):
         self.encoder, self.config = encoder, config
 
     def panels(self, x: Tensor, prepared: Tensor) -> Panels:
-        """Samples, input of the encoder, and reconstruction; as tables of tokens unless they are grids.
-
-        `prepared` is the input of forward for the samples `x`.
-        """
+        """As tables of tokens unless they are grids; `prepared` is the input of forward for the samples `x`."""
         raise NotImplementedError
 
 
@@ -96,8 +140,8 @@ class Reconstruction(NamedTuple):
     """`(B, N, shown)`: true contents."""
     counted: Tensor
     """`(B, N, shown)`: True for contents that count in the loss."""
-    visible: Visible | None = None
-    """Tokens that the encoder sees; None for all."""
+    visible: Visible
+    """Tokens that the encoder sees."""
 
 
 class Masked(Pretraining):
@@ -109,7 +153,7 @@ class Masked(Pretraining):
 
     def __init__(self, encoder: ViT, config: PretrainConfig) -> None:
         super().__init__(encoder, config)
-        self.decoder = Decoder(encoder, config.dim, config.depth, config.heads)
+        self.decoder = Decoder(encoder, config)
         if self.decoder.position is None:
             raise InputError(
                 "axes: hidden elements without coordinates cannot be distinguished; use contrast or denoise"
@@ -136,7 +180,6 @@ class Masked(Pretraining):
 
     def panels(self, x: Tensor, prepared: Tensor) -> Panels:
         tokenizer, result = self.encoder.tokenizer, self.reconstruct(x)
-        assert result.visible is not None
         hidden, values = result.visible.hidden, result.values
         if tokenizer.is_grid and self.config.normalise and values.shape[-1] > 1:
             deviation, mean = torch.std_mean(tokenizer.contents(x).values, dim=-1, correction=0, keepdim=True)
@@ -151,7 +194,7 @@ class Denoising(Pretraining):
 
     def __init__(self, encoder: ViT, config: PretrainConfig) -> None:
         super().__init__(encoder, config)
-        self.decoder = Decoder(encoder, config.dim, config.depth, config.heads)
+        self.decoder = Decoder(encoder, config)
         self.decoder.hidden.requires_grad_(False)  # no token is hidden
         encoder.pool.requires_grad_(False)
 
@@ -185,10 +228,7 @@ class Contrast(Pretraining):
 
     def __init__(self, encoder: ViT, config: PretrainConfig) -> None:
         super().__init__(encoder, config)
-        width = encoder.config.dim
-        if encoder.config.pool == "flatten":
-            width *= encoder.tokenizer.most
-        self.project = MLP((width, 4 * config.dim, config.dim))
+        self.project = MLP((encoder.features, 4 * config.dim, config.dim))
 
     def forward(self, x: Tensor) -> Tensor:
         """Loss, and how often the nearest view is the pair, `(B, 2)`, for two views `(B, 2, C, *grid)`."""
@@ -204,15 +244,10 @@ class Contrast(Pretraining):
         return torch.stack([each.view(-1, 2).mean(1) for each in (loss, nearest)], dim=1)
 
     def panels(self, x: Tensor, prepared: Tensor) -> Panels:
-        first, second = prepared.unbind(1)
-        return x, first, second
+        return x, prepared[:, 0], prepared[:, 1]
 
 
-BUILD: dict[str, Callable[[ViT, PretrainConfig], Pretraining]] = {
-    "masked": Masked,
-    "denoise": Denoising,
-    "contrast": Contrast,
-}
+BUILD: dict[str, type[Pretraining]] = {"masked": Masked, "denoise": Denoising, "contrast": Contrast}
 
 
 def unit(values: Tensor, eps: float = 1e-6) -> Tensor:

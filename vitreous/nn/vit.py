@@ -5,6 +5,8 @@ z_l = block(z_{l-1}),  l = 1 … L
 y   = head(pool(LN(z_L)))
 """
 
+from collections.abc import Iterable
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -41,26 +43,26 @@ class ViT(Network):
         super().__init__()
         c = self.config = config
         self.attends, self.reduces = c.attends, c.reduces
-        self.tokenizer = c.tokenizer.build(c)
+        self.tokenizer = c.tokenizer.builds(c)
         self.prefix = nn.Parameter(torch.zeros(1, c.prefix, c.dim)) if c.prefix else None
-        self.position = _position(c, self.tokenizer)
-        self.bias = _relative_bias(c, self.tokenizer)
+        placed = c.position != "none"
+        self.position = build_position(c.position, self.tokenizer, c.dim, c.prefix, c.spacing) if placed else None
+        self.bias: RelativeBias | None = None
+        if c.bias == "relative":
+            index, shape, everywhere = self.tokenizer.index, self.tokenizer.shape, c.attention == "full"
+            self.bias = RelativeBias(index, shape, c.depth, c.heads, c.prefix, all=everywhere)
         self.pair_bias = PairBias(c.bias, c.axes, c.heads, c.spacing) if c.bias in PAIRS else None
         self.blocks = nn.ModuleList(_block(c, layer, self.tokenizer) for layer in range(c.depth))
         # A post-norm block ends with a norm; the others end with the residual sum.
         self.norm = nn.Identity() if c.norm == "post" else nn.LayerNorm(c.dim, c.eps)
         self.pool = POOLS[c.pool](c.prefix, c.dim, c.heads)
-        pooled = c.dim * (self.tokenizer.most if c.pool == "flatten" else 1)
-        self.head = MLP((pooled, *c.head, c.out)) if c.out else nn.Identity()
+        self.features = c.dim * (self.tokenizer.most if c.pool == "flatten" else 1)  # pooled, of a sample
+        self.head = MLP((self.features, *c.head, c.out)) if c.out else nn.Identity()
         self.thresholds = Thresholds(c.depth) if c.thresholds else None
         self._initialise()
 
     def forward(
-        self,
-        x: Tensor,
-        mask: Tensor | None = None,
-        coords: Tensor | None = None,
-        pairwise: Tensor | None = None,
+        self, x: Tensor, mask: Tensor | None = None, coords: Tensor | None = None, pairwise: Tensor | None = None
     ) -> Tensor:
         """`(B, channels, *grid) -> (B, out)`.
 
@@ -104,8 +106,7 @@ class ViT(Network):
             places, mask = visible.with_prefix(self.config.prefix), visible.mask
             z = pick(z, places)
             shared = None if shared is None else pick_pairs(shared, places)
-        z, _ = self._run_blocks(z, mask, shared, places, cls_only=False)
-        normed: Tensor = self.norm(z)
+        normed: Tensor = self.norm(self._run_blocks(z, mask, shared, places, cls_only=False)[0])
         return normed
 
     def _embed(self, tokens: Tokens) -> Tensor:
@@ -131,7 +132,7 @@ class ViT(Network):
         run, recording = self.execution, self.execution.recording
         if run.stream is not None and torch.is_autocast_enabled(z.device.type):
             z = z.to(run.stream)
-        keys = self._key_mask(mask)
+        keys = key_mask(mask, self.config.prefix)
         reducer = self.thresholds if run.reducer is None else run.reducer
         reduction = None if reducer is None else Reduction(reducer)
         if reduction is None and shared is not None:
@@ -163,12 +164,6 @@ class ViT(Network):
         if self.config.pool == "cls" and recording is None:  # reads the first token only
             return z, None
         return reduction.finish(z, None if recording is None else recording.model)
-
-    def _key_mask(self, mask: Tensor | None) -> Tensor | None:
-        """The mask of the tokens `(B, N)` as a mask of the keys `(B, 1, 1, prefix + N)`."""
-        if mask is None:
-            return None
-        return F.pad(mask, (self.config.prefix, 0), value=True)[:, None, None, :]
 
     def _shared_bias(self, pairwise: Tensor | None, tokens: Tokens) -> Tensor | None:
         """The bias of all blocks, `(B or 1, heads or 1, prefix + N, prefix + N)`; 0 for prefix and masked tokens."""
@@ -202,32 +197,33 @@ class ViT(Network):
         parts = [self.blocks, self.pool, self.head]
         if self.tokenizer.is_grid:
             parts.append(self.tokenizer.get_submodule("project"))
-        for module in (m for part in parts for m in part.modules() if isinstance(m, nn.Linear)):
+        tables = ((self, "prefix"), (self.bias, "table"), (self.position, "table"), (self.pool, "query"))
+        initialise(nn.ModuleList(parts).modules(), (getattr(owner, name, None) for owner, name in tables))
+
+
+def initialise(modules: Iterable[nn.Module], tables: Iterable[object]) -> None:
+    """Normal weights with standard deviation 0.02 in linear layers and trainable tables, and zero biases."""
+    for module in modules:
+        if isinstance(module, nn.Linear):
             nn.init.normal_(module.weight, std=0.02)
             nn.init.zeros_(module.bias)
-        tables = [
-            self.prefix,
-            getattr(self.bias, "table", None),
-            getattr(self.position, "table", None),
-            getattr(self.pool, "query", None),
-        ]
-        for table in tables:
-            if isinstance(table, nn.Parameter):
-                nn.init.normal_(table, std=0.02)
+    for table in tables:
+        if isinstance(table, nn.Parameter):
+            nn.init.normal_(table, std=0.02)
 
 
-def _position(c: ViTConfig, tokenizer: Tokenizer) -> GridPosition | SetPosition | None:
-    if c.position == "none":
-        return None
+def key_mask(mask: Tensor | None, prefix: int) -> Tensor | None:
+    """The mask of the tokens `(B, N)` as a mask of the keys `(B, 1, 1, prefix + N)`."""
+    return None if mask is None else F.pad(mask, (prefix, 0), value=True)[:, None, None, :]
+
+
+def build_position(
+    kind: str, tokenizer: Tokenizer, dim: int, prefix: int, spacing: tuple[float, ...]
+) -> GridPosition | SetPosition:
+    """Positions of the tokens of a grid or a set."""
     if tokenizer.is_grid:
-        return GridPosition(c.position, tokenizer.index, c.dim, c.prefix)
-    return SetPosition(c.position, c.axes, c.dim, c.prefix, c.spacing)
-
-
-def _relative_bias(c: ViTConfig, tokenizer: Tokenizer) -> RelativeBias | None:
-    if c.bias != "relative":
-        return None
-    return RelativeBias(tokenizer.index, tokenizer.shape, c.depth, c.heads, c.prefix, all=c.attention == "full")
+        return GridPosition(kind, tokenizer.index, dim, prefix)
+    return SetPosition(kind, tokenizer.axes, dim, prefix, spacing)
 
 
 def _block(c: ViTConfig, layer: int, tokenizer: Tokenizer) -> Block:

@@ -13,7 +13,7 @@ from vitreous.data.augment import Augment
 from vitreous.data.scale import Scaling
 from vitreous.nn.config import ViTConfig
 from vitreous.nn.models import Config
-from vitreous.nn.tokens.packed import present_elements
+from vitreous.nn.tokens.sets import present_elements
 from vitreous.train.batches import Batch, Batches, SimulatedBatches, StoredBatches
 from vitreous.train.job import Job
 

@@ -30,9 +30,8 @@ def adapt_checkpoint(checkpoint: Checkpoint, model: ViT) -> tuple[State, list[st
         if KERNEL in state:
             state[KERNEL] = adapt_kernel(state[KERNEL], tokenizer.kernel, notes).flatten(1)
         if POSITION in state and POSITION in own:
-            state[POSITION] = _adapt_positions(
-                state[POSITION], checkpoint.grid, tokenizer.shape, model.config.prefix, notes
-            )
+            grids = checkpoint.grid, tokenizer.shape
+            state[POSITION] = _adapt_positions(state[POSITION], *grids, model.config.prefix, notes)
         if _BIAS in state and _BIAS in own and checkpoint.grid and checkpoint.grid != tokenizer.shape:
             state[_BIAS] = RelativeBias.resample(state[_BIAS], checkpoint.grid, tokenizer.shape)
             notes.append(f"relative bias: grid {format_shape(checkpoint.grid)} -> {format_shape(tokenizer.shape)}")
@@ -95,23 +94,21 @@ def _infer_grid(count: int, prefix: int, new: tuple[int, ...]) -> tuple[tuple[in
 
     Other libraries train on grids with equal axes; if that is impossible, it is the model's own grid.
     """
+    axes = len(new)
     candidates = [(rows, bare) for rows, bare in ((count - prefix, False), (count, prefix > 0)) if rows > 0]
-    grids: list[tuple[tuple[int, ...], int, bool]] = [
-        ((round(rows ** (1 / len(new))),) * len(new), rows, bare) for rows, bare in candidates
-    ]
-    regular = [(grid, bare) for grid, rows, bare in grids if math.prod(grid) == rows]
+    cubes = [((round(math.pow(rows, 1 / axes)),) * axes, rows, bare) for rows, bare in candidates]
+    regular = [(grid, bare) for grid, rows, bare in cubes if math.prod(grid) == rows]
     same = [(new, bare) for rows, bare in candidates if rows == math.prod(new)]
     for grid in [candidate for candidate in regular if candidate in same] + regular + same:
         return grid
     raise InputError(
-        f"checkpoint: {count} positions do not form a grid of {len(new)} equal axes with {prefix} prefix tokens"
+        f"checkpoint: {count} positions do not form a grid of {axes} equal axes with {prefix} prefix tokens"
     )
 
 
 def _adapt_head(state: State, own: State, notes: list[str]) -> None:
     """Use the checkpoint's head only if all its shapes are those of the model."""
-    old = {key: value for key, value in state.items() if key.startswith("head.")}
-    new = {key: value for key, value in own.items() if key.startswith("head.")}
+    old, new = ({key: value for key, value in s.items() if key.startswith("head.")} for s in (state, own))
     if {key: value.shape for key, value in old.items()} == {key: value.shape for key, value in new.items()}:
         return
     for key in old:
@@ -122,31 +119,25 @@ def _adapt_head(state: State, own: State, notes: list[str]) -> None:
 
 def _widths(head: State) -> str:
     weights = [tuple(value.shape) for key, value in sorted(head.items()) if key.endswith("weight")]
-    widths = [weights[0][-1], *(shape[0] for shape in weights)] if weights else []
-    return " → ".join(str(n) for n in widths) if widths else "none"
+    return " → ".join(str(n) for n in (weights[0][-1], *(shape[0] for shape in weights))) if weights else "none"
 
 
 def check_state(state: State, own: State) -> None:
     """Raise `InputError` with the names of weights that are missing, unexpected or of another shape."""
-    missing = [key for key in own if key not in state]
-    unexpected = [key for key in state if key not in own]
-    differing = [
-        f"{key} {tuple(state[key].shape)} instead of {tuple(own[key].shape)}"
-        for key in own
-        if key in state and state[key].shape != own[key].shape
-    ]
-    problems = [
-        f"{problem} {_join(keys)}"
-        for problem, keys in (("missing", missing), ("unexpected", unexpected), ("of another shape", differing))
-        if keys
-    ]
+    differing = [key for key in own if key in state and state[key].shape != own[key].shape]
+    weights = {
+        "missing": [key for key in own if key not in state],
+        "unexpected": [key for key in state if key not in own],
+        "of another shape": [f"{k} {tuple(state[k].shape)} instead of {tuple(own[k].shape)}" for k in differing],
+    }
+    problems = [f"{problem} {_join(keys)}" for problem, keys in weights.items() if keys]
     if problems:
         raise InputError(f"checkpoint does not fit the model: {'; '.join(problems)}")
 
 
-def _join(items: Sequence[str], most: int = 6) -> str:
-    more = f" and {len(items) - most} more" if len(items) > most else ""
-    return ", ".join(items[:most]) + more
+def _join(items: Sequence[str]) -> str:
+    """At most six of the items as text."""
+    return ", ".join(items[:6]) + (f" and {len(items) - 6} more" if len(items) > 6 else "")
 
 
 def format_shape(shape: Sequence[float]) -> str:

@@ -65,25 +65,21 @@ def model_parts(config: ViTConfig) -> list[tuple[str, str, int]]:
     """Parts of the model in the order of the data flow: name, output shape for a batch B, parameters."""
     with torch.device("meta"):
         model = ViT(config)
-    tokens = config.prefix + model.tokenizer.most
+    most, c = model.tokenizer.most, config
     count = {name: sum(parameter.numel() for parameter in child.parameters()) for name, child in model.named_children()}
     count["prefix"] = 0 if model.prefix is None else model.prefix.numel()
-    grid = f"(B, {tokens}, {config.dim})"
-    rows = [("tokenizer", f"(B, {model.tokenizer.most}, {config.dim})", count["tokenizer"])]
-    if config.prefix:
-        rows.append(("prefix tokens", grid, count["prefix"]))
-    if config.position != "none":
-        rows.append((f"position, {config.position}", grid, count["position"]))
-    if config.bias != "none":
-        batch, part = ("", "bias") if model.pair_bias is None else ("B, ", "pair_bias")
-        rows.append((f"bias, {config.bias}", f"({batch}{config.heads}, {tokens}, {tokens})", count[part]))
-    rows.append((f"blocks, {config.depth}, {config.norm}-norm", grid, count["blocks"]))
-    if config.thresholds:
-        rows.append(("thresholds, merge and prune", "(B, fewer tokens)", count["thresholds"]))
-    rows.append(("norm", grid, count["norm"]))
-    flat = config.dim * (model.tokenizer.most if config.pool == "flatten" else 1)
-    rows.append((f"pool, {config.pool}", f"(B, {flat})", count["pool"]))
-    if config.out:
-        widths = " → ".join(str(n) for n in (flat, *config.head, config.out))
-        rows.append((f"head, {widths}", f"(B, {config.out})", count["head"]))
-    return rows
+    tokens, shape = c.prefix + most, f"(B, {c.prefix + most}, {c.dim})"
+    batch, bias = ("", "bias") if model.pair_bias is None else ("B, ", "pair_bias")
+    widths = " → ".join(str(n) for n in (model.features, *c.head, c.out))
+    parts = [  # whether the model has it, name, output shape, key of the count
+        (True, "tokenizer", f"(B, {most}, {c.dim})", "tokenizer"),
+        (c.prefix > 0, "prefix tokens", shape, "prefix"),
+        (c.position != "none", f"position, {c.position}", shape, "position"),
+        (c.bias != "none", f"bias, {c.bias}", f"({batch}{c.heads}, {tokens}, {tokens})", bias),
+        (True, f"blocks, {c.depth}, {c.norm}-norm", shape, "blocks"),
+        (c.thresholds, "thresholds, merge and prune", "(B, fewer tokens)", "thresholds"),
+        (True, "norm", shape, "norm"),
+        (True, f"pool, {c.pool}", f"(B, {model.features})", "pool"),
+        (c.out > 0, f"head, {widths}", f"(B, {c.out})", "head"),
+    ]
+    return [(name, shape, count[key]) for present, name, shape, key in parts if present]

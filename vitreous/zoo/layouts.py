@@ -27,27 +27,35 @@ class Checkpoint:
     notes: list[str] = field(default_factory=list)
 
 
-# our name within a block: timm's
-_TIMM_BLOCK = {
-    "attention_norm": "norm1",
-    "attention.qkv": "attn.qkv",
-    "attention.project": "attn.proj",
-    "attention.query_norm": "attn.q_norm",
-    "attention.key_norm": "attn.k_norm",
-    "attention_branch.scale": "ls1.gamma",
-    "mlp_norm": "norm2",
-    "mlp.layers.0": "mlp.fc1",
-    "mlp.layers.1": "mlp.fc2",
-    "mlp_branch.scale": "ls2.gamma",
+# Our name: that of timm, transformers (version 5, and older ones) and Google; empty where a layout has none.
+_BLOCK = {
+    "attention_norm": ("norm1", "layernorm_before", "", "LayerNorm_0"),
+    "attention.qkv": ("attn.qkv", "", "", ""),
+    "attention.q": ("", "attention.q_proj", "attention.attention.query", "MultiHeadDotProductAttention_1.query"),
+    "attention.k": ("", "attention.k_proj", "attention.attention.key", "MultiHeadDotProductAttention_1.key"),
+    "attention.v": ("", "attention.v_proj", "attention.attention.value", "MultiHeadDotProductAttention_1.value"),
+    "attention.project": (
+        "attn.proj",
+        "attention.o_proj",
+        "attention.output.dense",
+        "MultiHeadDotProductAttention_1.out",
+    ),
+    "attention.query_norm": ("attn.q_norm", "", "", ""),
+    "attention.key_norm": ("attn.k_norm", "", "", ""),
+    "attention_branch.scale": ("ls1.gamma", "", "", ""),
+    "mlp_norm": ("norm2", "layernorm_after", "", "LayerNorm_2"),
+    "mlp.layers.0": ("mlp.fc1", "mlp.fc1", "intermediate.dense", "MlpBlock_3.Dense_0"),
+    "mlp.layers.1": ("mlp.fc2", "mlp.fc2", "output.dense", "MlpBlock_3.Dense_1"),
+    "mlp_branch.scale": ("ls2.gamma", "", "", ""),
 }
-_TIMM_MODEL = {
-    "tokenizer.project": "patch_embed.proj",
-    POSITION: "pos_embed",
-    "norm": "norm",
-    "head.layers.0": "head",
+_MODEL = {
+    "prefix": ("", "embeddings.cls_token", "", "cls"),
+    "tokenizer.project": ("patch_embed.proj", "embeddings.patch_embeddings.projection", "", "embedding"),
+    POSITION: ("pos_embed", "embeddings.position_embeddings", "", "posembed_input.pos_embedding"),
+    "norm": ("norm", "layernorm", "", "encoder_norm"),
+    "head.layers.0": ("head", "classifier", "", "head"),
 }
-
-
+_TIMM, _HF, _GOOGLE = slice(0, 1), slice(1, 3), slice(3, 4)  # columns of the tables
 # settings that timm can express
 _TIMM_SETTINGS = {
     *("out", "dim", "depth", "heads", "registers", "qk_norm", "layer_scale", "eps", "origin", "spacing"),
@@ -57,7 +65,7 @@ _TIMM_SETTINGS = {
 
 def _from_timm(source: State) -> Checkpoint:
     prefix = [source.pop(name) for name in ("cls_token", "reg_token") if name in source]
-    state = _rename(source, "blocks", _inverse(_TIMM_BLOCK), _inverse(_TIMM_MODEL))
+    state = _rename(source, "blocks", _TIMM)
     if prefix:
         state["prefix"] = torch.cat(prefix, dim=1)
     return Checkpoint(state)
@@ -74,7 +82,7 @@ def to_timm(model: ViT) -> State:
             raise InputError(f"timm's layout cannot express {name} = {value!r}")
     state = {name: value.detach() for name, value in model.state_dict().items()}
     prefix = state.pop("prefix")
-    renamed = _rename(state, "blocks", _TIMM_BLOCK, _TIMM_MODEL)
+    renamed = _rename(state, "blocks", _TIMM, to_ours=False)
     renamed["patch_embed.proj.weight"] = renamed["patch_embed.proj.weight"].unflatten(1, (c.input[0], *c.patch))
     renamed["cls_token"] = prefix[:, :1]
     if c.registers:
@@ -82,58 +90,12 @@ def to_timm(model: ViT) -> State:
     return {name: value.clone().contiguous() for name, value in renamed.items()}
 
 
-# transformers' name within a layer: ours. Names of version 5 and of older versions.
-_HF_BLOCK = {
-    "layernorm_before": "attention_norm",
-    "layernorm_after": "mlp_norm",
-    "attention.q_proj": "attention.q",
-    "attention.k_proj": "attention.k",
-    "attention.v_proj": "attention.v",
-    "attention.o_proj": "attention.project",
-    "mlp.fc1": "mlp.layers.0",
-    "mlp.fc2": "mlp.layers.1",
-    "attention.attention.query": "attention.q",
-    "attention.attention.key": "attention.k",
-    "attention.attention.value": "attention.v",
-    "attention.output.dense": "attention.project",
-    "intermediate.dense": "mlp.layers.0",
-    "output.dense": "mlp.layers.1",
-}
-_HF_MODEL = {
-    "embeddings.cls_token": "prefix",
-    "embeddings.position_embeddings": POSITION,
-    "embeddings.patch_embeddings.projection": "tokenizer.project",
-    "layernorm": "norm",
-    "classifier": "head.layers.0",
-}
-
-
 def _from_transformers(source: State) -> Checkpoint:
     source = {re.sub(r"^encoder\.layer\.", "layers.", key.removeprefix("vit.")): v for key, v in source.items()}
     pooler = [source.pop(key) for key in list(source) if key.startswith("pooler.")]
-    state = _join_qkv(_rename(source, "layers", _HF_BLOCK, _HF_MODEL))
+    state = _join_qkv(_rename(source, "layers", _HF))
     notes = ["pooler omitted: the model has none"] if pooler else []
     return Checkpoint(state, eps=1e-12, notes=notes)  # the default of transformers
-
-
-# Google's name within an encoder block: ours
-_GOOGLE_BLOCK = {
-    "LayerNorm_0": "attention_norm",
-    "LayerNorm_2": "mlp_norm",
-    "MultiHeadDotProductAttention_1.query": "attention.q",
-    "MultiHeadDotProductAttention_1.key": "attention.k",
-    "MultiHeadDotProductAttention_1.value": "attention.v",
-    "MultiHeadDotProductAttention_1.out": "attention.project",
-    "MlpBlock_3.Dense_0": "mlp.layers.0",
-    "MlpBlock_3.Dense_1": "mlp.layers.1",
-}
-_GOOGLE_MODEL = {
-    "cls": "prefix",
-    "posembed_input.pos_embedding": POSITION,
-    "embedding": "tokenizer.project",
-    "encoder_norm": "norm",
-    "head": "head.layers.0",
-}
 
 
 def _from_google(source: State) -> Checkpoint:
@@ -147,7 +109,7 @@ def _from_google(source: State) -> Checkpoint:
             value = value.flatten()  # (heads, d) -> (D,)
         state[re.sub(r"\.(kernel|scale)$", ".weight", name)] = value
     representation = [state.pop(key) for key in list(state) if key.startswith("pre_logits.")]
-    state = _join_qkv(_rename(state, "blocks", _GOOGLE_BLOCK, _GOOGLE_MODEL))
+    state = _join_qkv(_rename(state, "blocks", _GOOGLE))
     return Checkpoint(state, notes=["pre_logits omitted: the model has none"] if representation else [])
 
 
@@ -177,12 +139,13 @@ def read_layout(source: Mapping[str, Tensor]) -> Checkpoint:
     raise InputError(f"checkpoint: the layout is none of {', '.join(_LAYOUTS)} (found keys: {keys} …)")
 
 
-def _rename(state: State, stack: str, block: Mapping[str, str], model: Mapping[str, str]) -> State:
-    """Rename `<stack>.<i>.<part>…` by the table `block` and other names by `model`; unknown names stay."""
-    pattern = re.compile(rf"^{stack}\.(\d+)\.(.+)$")
+def _rename(state: State, stack: str, layout: slice, to_ours: bool = True) -> State:
+    """Rename `<stack>.<i>.<part>…` by the table of blocks and other names by that of the model; unknown names stay."""
+    pairs = [[(ours, n) for ours, theirs in t.items() for n in theirs[layout] if n] for t in (_BLOCK, _MODEL)]
+    block, model = ({theirs: ours for ours, theirs in t} if to_ours else dict(t) for t in pairs)
     renamed: State = {}
     for key, value in state.items():
-        match = pattern.match(key)
+        match = re.match(rf"^{stack}\.(\d+)\.(.+)$", key)
         name = f"blocks.{match[1]}.{_replace(match[2], block)}" if match else _replace(key, model)
         renamed[name] = value
     return renamed
@@ -206,7 +169,3 @@ def _join_qkv(state: State) -> State:
                 raise InputError(f"checkpoint: {key} has no matching keys or values")
             joined[key.replace(".attention.q.", ".attention.qkv.")] = torch.cat([query, *rest])  # type: ignore[list-item]
     return joined
-
-
-def _inverse(table: Mapping[str, str]) -> dict[str, str]:
-    return {theirs: ours for ours, theirs in table.items()}

@@ -52,10 +52,8 @@ def model_config(name: str, **overrides: Any) -> ViTConfig:
     base = VARIANTS[name]
     unknown = set(overrides) - set(base.to_dict())
     if unknown:
-        raise InputError(f"create_model: {sorted(unknown)[0]!r} is not a field; expected: {', '.join(base.to_dict())}")
-    if "stride" not in overrides:
-        overrides["stride"] = ()  # equal to the patch
-    return replace(base, **overrides)
+        raise InputError(f"create_model: {min(unknown)!r} is not a field; expected: {', '.join(base.to_dict())}")
+    return replace(base, **{"stride": (), **overrides})  # by default the stride is the patch
 
 
 def create_model(name: str, weights: str | PathLike[str] | None = None, **overrides: Any) -> ViT:

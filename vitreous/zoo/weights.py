@@ -18,7 +18,7 @@ from vitreous.core.errors import InputError, check_choice, first_line
 from vitreous.nn import ViT, ViTConfig
 from vitreous.nn.execution import unwrap
 from vitreous.nn.models import Config, Model, build, config_from, describe
-from vitreous.nn.tokens import kernel_shape, token_grid
+from vitreous.nn.tokens import kernel_shape
 from vitreous.zoo.adapt import adapt_checkpoint, check_state
 from vitreous.zoo.layouts import KERNEL, Checkpoint, State, read_layout, to_timm
 
@@ -127,9 +127,8 @@ def _read(source: str | PathLike[str]) -> Checkpoint:
     if "config" in metadata:  # our files store the flattened patch projection; the configuration has grid and patch
         config = config_from(metadata["config"])
         if isinstance(config, ViTConfig) and config.tokens == "patch":
-            kernel = kernel_shape(config.dim, config.input[0], config.patch, config.stem)
-            checkpoint.grid = token_grid(config.grid, config.patch, config.stride)
-            checkpoint.state[KERNEL] = checkpoint.state[KERNEL].reshape(kernel)
+            checkpoint.grid = config.token_grid
+            checkpoint.state[KERNEL] = checkpoint.state[KERNEL].reshape(kernel_shape(config))
     return checkpoint
 
 

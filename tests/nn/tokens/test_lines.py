@@ -29,7 +29,7 @@ def lists(count: int = 8) -> Tensor:
 
 def test_absent_lines_are_masked_and_not_looked_at() -> None:
     x = lists()
-    tokens = LineTokenizer(3, 12, 16)(x)
+    tokens = LineTokenizer(model().config)(x)
     assert tokens.mask is not None
     assert tokens.mask.sum(1).tolist() == [12, 8]
     assert torch.equal(tokens.coords[..., 0], x[:, 0])
@@ -48,14 +48,14 @@ def test_a_place_matters_in_its_fourth_digit() -> None:
     x = lists()
     moved = x.clone()
     moved[0, 0, 5] += 1e-3
-    tokenizer = LineTokenizer(3, 12, 16)
+    tokenizer = LineTokenizer(model().config)
     apart = (tokenizer(moved).values - tokenizer(x).values).abs().amax(-1)
     assert apart[0, 5] > 0.05
     assert apart.sum() == apart[0, 5]
 
 
 def test_autocast_keeps_the_places() -> None:
-    x, tokenizer = lists(), LineTokenizer(3, 12, 16)
+    x, tokenizer = lists(), LineTokenizer(model().config)
     with torch.autocast("cpu", torch.bfloat16):
         torch.testing.assert_close(tokenizer(x).values.float(), tokenizer(x).values.float())
         assert torch.equal(tokenizer(x).coords[..., 0], x[:, 0])

@@ -11,7 +11,7 @@ from torch import Tensor
 import vitreous as vt
 from vitreous.core.errors import InputError
 from vitreous.nn.pretraining import BUILD, PretrainConfig
-from vitreous.nn.tokens.packed import PackedTokenizer
+from vitreous.nn.tokens.sets import PackedTokenizer
 from vitreous.zoo.cost import model_cost, model_parts
 
 PACKED: dict[str, Any] = {"input": (5, 9), "tokens": "packed", "axes": 2}
@@ -77,7 +77,7 @@ def test_samples_without_an_element_are_finite_and_so_are_their_gradients(pool: 
 def test_an_element_is_there_if_any_of_its_numbers_is() -> None:
     x = torch.zeros(1, 5, 9)
     x[0, 0, 1] = x[0, 4, 3] = 1e-20
-    tokens = PackedTokenizer(5, 9, 2, 8)(x)
+    tokens = PackedTokenizer(make().config)(x)
     assert tokens.mask is not None
     assert tokens.mask[0].nonzero().flatten().tolist() == [1, 3]
 
@@ -148,7 +148,7 @@ def test_elements_may_have_recorded_traces(choices: dict[str, Any]) -> None:
 
 def test_traces_and_other_features_are_projected_together() -> None:
     """Side by side, then projected, is the sum of two projections."""
-    tokenizer = PackedTokenizer(36, 9, 2, 8, stem=(4, 6), samples=32)
+    tokenizer = PackedTokenizer(make(input=(36, 9), stem=(4, 6), samples=32).config)
     x = sets(9, 9, rows=36)
     traces, others = tokenizer.project.traces, tokenizer.project.others
     kept = traces.convolutions(x[:, :32].mT.reshape(18, 1, 32)).reshape(2, 9, -1)  # type: ignore[operator, union-attr]

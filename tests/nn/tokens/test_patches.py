@@ -1,6 +1,7 @@
 """Tokenizers: patches are a strided convolution, padding is missing data, coordinates are in the input's units."""
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from vitreous.core.errors import InputError
-from vitreous.nn import PatchTokenizer, SetTokenizer
+from vitreous.nn import PatchTokenizer, SetTokenizer, ViTConfig
 from vitreous.nn.tokens import token_grid
 
 CONV = {1: F.conv1d, 2: F.conv2d, 3: F.conv3d}
@@ -24,12 +25,18 @@ GRIDS = [
 ]
 
 
+def patches(
+    grid: tuple[int, ...], channels: int, patch: tuple[int, ...], stride: tuple[int, ...], **settings: Any
+) -> PatchTokenizer:
+    return PatchTokenizer(ViTConfig(input=(channels, *grid), patch=patch, stride=stride, heads=1, **settings))
+
+
 @pytest.mark.parametrize(("grid", "patch", "stride"), GRIDS)
 @pytest.mark.parametrize("channels", [1, 5])
 def test_patches_equal_a_convolution_over_the_padded_grid(
     grid: tuple[int, ...], patch: tuple[int, ...], stride: tuple[int, ...], channels: int
 ) -> None:
-    tokenizer = PatchTokenizer(grid, channels, patch, stride, dim=6)
+    tokenizer = patches(grid, channels, patch, stride, dim=6)
     x = torch.randn(2, channels, *grid)
     pad = [(n - 1) * s + p - g for n, s, p, g in zip(tokenizer.shape, stride, patch, grid, strict=True)]
     padded = F.pad(x, [side for m in reversed(pad) for side in (0, m)])
@@ -57,7 +64,7 @@ def test_number_of_patches_is_that_of_the_sources() -> None:
 
 
 def test_missing_samples_do_not_matter_and_tokens_without_data_are_masked() -> None:
-    tokenizer = PatchTokenizer((23,), 2, (5,), (5,), dim=4)
+    tokenizer = patches((23,), 2, (5,), (5,), dim=4)
     mask = torch.ones(1, 23, dtype=torch.bool)
     mask[0, 5:10] = False  # the whole second patch
     mask[0, 12] = False  # one sample of the third
@@ -71,43 +78,43 @@ def test_missing_samples_do_not_matter_and_tokens_without_data_are_masked() -> N
 
 
 def test_coordinates_are_patch_centres_in_the_inputs_units() -> None:
-    tokenizer = PatchTokenizer((4500,), 1, (10,), (10,), dim=4, origin=(5.0,), spacing=(0.02,))
+    tokenizer = patches((4500,), 1, (10,), (10,), dim=4, origin=(5.0,), spacing=(0.02,))
     coords = tokenizer(torch.zeros(1, 1, 4500)).coords
     axis = 5.0 + 0.02 * torch.arange(4500.0)  # e.g. degrees two theta
     torch.testing.assert_close(coords[:, 0].float(), axis.reshape(450, 10).mean(1))
 
 
 def test_coordinates_are_exact_where_the_origin_is_large() -> None:
-    tokenizer = PatchTokenizer((1000,), 1, (10,), (10,), dim=4, origin=(2459000.5,), spacing=(0.001,))  # Julian date
+    tokenizer = patches((1000,), 1, (10,), (10,), dim=4, origin=(2459000.5,), spacing=(0.001,))  # Julian date
     apart = tokenizer.coords()[:, 0].diff()
     torch.testing.assert_close(apart, torch.full_like(apart, 0.01), atol=1e-8, rtol=0)
 
 
 def test_coordinates_of_an_image_run_along_both_axes() -> None:
-    coords = PatchTokenizer((4, 6), 1, (2, 2), (2, 2), dim=4).coords()
+    coords = patches((4, 6), 1, (2, 2), (2, 2), dim=4).coords()
     assert coords.tolist() == [[0.5, 0.5], [0.5, 2.5], [0.5, 4.5], [2.5, 0.5], [2.5, 2.5], [2.5, 4.5]]
 
 
 def test_coordinates_survive_half_precision() -> None:
-    tokenizer = PatchTokenizer((4500,), 1, (10,), (10,), dim=4).to(torch.bfloat16)
+    tokenizer = patches((4500,), 1, (10,), (10,), dim=4).to(torch.bfloat16)
     assert tokenizer(torch.zeros(1, 1, 4500, dtype=torch.bfloat16)).coords[-1].item() == 4494.5
 
 
 def test_a_stem_keeps_the_number_of_tokens() -> None:
-    plain = PatchTokenizer((50, 30), 3, (8, 8), (8, 8), dim=6)
-    stemmed = PatchTokenizer((50, 30), 3, (8, 8), (8, 8), dim=6, stem=(4, 5, 6))
+    plain = patches((50, 30), 3, (8, 8), (8, 8), dim=6)
+    stemmed = patches((50, 30), 3, (8, 8), (8, 8), dim=6, stem=(4, 5, 6))
     x = torch.randn(2, 3, 50, 30)
     assert plain(x).values.shape == stemmed(x).values.shape == (2, 28, 6)
 
 
 def test_layer_norm_after_the_embedding() -> None:
-    values = PatchTokenizer((40,), 1, (10,), (10,), dim=64, norm=True)(torch.randn(2, 1, 40)).values  # S4.4
+    values = patches((40,), 1, (10,), (10,), dim=64, embed_norm=True)(torch.randn(2, 1, 40)).values  # S4.4
     torch.testing.assert_close(values.mean(-1), torch.zeros(2, 4), atol=1e-5, rtol=0)
     torch.testing.assert_close(values.var(-1, correction=0), torch.ones(2, 4), atol=1e-3, rtol=0)
 
 
 def test_a_set_takes_any_number_up_to_its_maximum() -> None:
-    tokenizer = SetTokenizer(features=3, most=10, axes=2, dim=6)
+    tokenizer = SetTokenizer(ViTConfig(input=(3, 10), tokens="set", axes=2, dim=6))
     for count in (0, 1, 7, 10):
         values, mask, coords = tokenizer(torch.randn(2, 3, count), coords=torch.randn(2, count, 2))
         assert values.shape == (2, count, 6)
@@ -116,7 +123,7 @@ def test_a_set_takes_any_number_up_to_its_maximum() -> None:
 
 
 def test_elements_that_are_not_there_do_not_matter() -> None:
-    tokenizer = SetTokenizer(features=3, most=10, axes=2, dim=6)
+    tokenizer = SetTokenizer(ViTConfig(input=(3, 10), tokens="set", axes=2, dim=6))
     x, coords, mask = torch.randn(2, 3, 8), torch.randn(2, 8, 2), torch.rand(2, 8) > 0.4
     clean = tokenizer(x, mask, coords)
     spoilt = tokenizer(
@@ -127,11 +134,11 @@ def test_elements_that_are_not_there_do_not_matter() -> None:
 
 
 def line(**given: Tensor) -> None:
-    PatchTokenizer((40,), 2, (10,), (10,), dim=4)(**given)
+    patches((40,), 2, (10,), (10,), dim=4)(**given)
 
 
 def bag(**given: Tensor) -> None:
-    SetTokenizer(features=3, most=10, axes=2, dim=6)(**given)
+    SetTokenizer(ViTConfig(input=(3, 10), tokens="set", axes=2, dim=6))(**given)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from torch import Tensor
 import vitreous as vt
 from vitreous.core.errors import InputError
 from vitreous.nn import ViTConfig
-from vitreous.nn.tokens.peaks import PeakTokenizer
+from vitreous.nn.tokens.lines import PeakTokenizer
 from vitreous.zoo.weights import load_model, save_model
 
 LENGTH = 1000
@@ -31,7 +31,7 @@ def slope() -> Tensor:
 
 
 def tokenizer(most: int = 16, **settings: Any) -> PeakTokenizer:
-    return PeakTokenizer(LENGTH, most, dim=8, **settings)
+    return PeakTokenizer(model(peaks=most, **settings).config)
 
 
 def model(**settings: Any) -> vt.ViT:

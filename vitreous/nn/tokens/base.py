@@ -1,6 +1,6 @@
 """What all tokenizers share: the tokens they return, their settings, and the checks of a batch."""
 
-from abc import abstractmethod
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
@@ -39,32 +39,29 @@ class Contents(NamedTuple):
 
 
 class Tokenizer(nn.Module):
-    """Base class of all tokenizers: a forward from the input to `Tokens`.
-
-    Attributes:
-        most: largest number of tokens.
-        shape: tokens along each axis; `(most,)` if the tokens are no grid.
-        axes: coordinates of a token.
-        index: `(most, axes)`, position of each token on the token grid; grids only.
-    """
+    """Base class of all tokenizers: a forward from the input to `Tokens`."""
 
     is_grid: bool = False
     """Whether the tokens are a regular grid."""
-    located_by: str = "rank"
-    """How a token is located when its content is hidden: grid | coords | rank, its number in the sequence."""
-    most: int
-    shape: tuple[int, ...]
+    ranked: bool = False
+    """Whether a token whose content is hidden is located by its number in the sequence, not by its coordinates."""
     axes: int = 0
+    """Coordinates of a token."""
+    shape: tuple[int, ...]
+    """Tokens along each axis; `(most,)` if the tokens are no grid."""
     index: Tensor
+    """`(most, axes)`, position of each token on the token grid; grids only."""
+    shown: int
+    """Numbers that a token represents: the last axis of `contents`."""
 
     @property
-    @abstractmethod
-    def shown(self) -> int:
-        """Numbers that a token represents: the last axis of `contents`."""
+    def most(self) -> int:
+        """Largest number of tokens."""
+        return math.prod(self.shape)
 
-    @abstractmethod
     def contents(self, x: Tensor, mask: Tensor | None = None) -> Contents:
         """The input numbers that each token represents."""
+        raise NotImplementedError
 
     def layout(self, prefix: int) -> Layout:
         """Where the tokens are, for attention that depends on it."""
@@ -97,15 +94,16 @@ class TokenizerConfig(Settings):
 
     kind: ClassVar[str]
     """The word for it in `ViTConfig(tokens=…)`."""
-    is_grid: ClassVar[bool] = False
-    """Whether its tokens are a regular grid."""
+    builds: ClassVar[type[Tokenizer]]
+    """The tokenizer."""
+
+    @property
+    def is_grid(self) -> bool:
+        """Whether its tokens are a regular grid."""
+        return self.builds.is_grid
 
     def complete(self, c: "ViTConfig") -> Self:
         """A copy that fits the rest of the model's settings; `InputError` if there is none."""
-        raise NotImplementedError
-
-    def build(self, c: "ViTConfig") -> Tokenizer:
-        """The tokenizer of a model."""
         raise NotImplementedError
 
     def _spread(self, name: str, axes: int, c: "ViTConfig") -> tuple[Any, ...]:
@@ -144,19 +142,17 @@ def check_self_located(c: "ViTConfig") -> None:
 def check_batch(x: Tensor, expected: Sequence[int], weight: Tensor) -> None:
     """Raise `InputError` unless `x` is `(batch, *expected)` with the data type of the model's weights."""
     _check_type(x, weight)
-    if x.dim() != len(expected) + 1 or tuple(x.shape[1:]) != tuple(expected):
-        raise InputError(
-            f"input: found a batch of shape {format_shape(x.shape)}, expected {format_shape(('batch', *expected))}"
-        )
+    if tuple(x.shape[1:]) != tuple(expected):
+        shape = format_shape(("batch", *expected))
+        raise InputError(f"input: found a batch of shape {format_shape(x.shape)}, expected {shape}")
 
 
 def check_elements(x: Tensor, rows: int, most: int, weight: Tensor) -> None:
     """Raise `InputError` unless `x` is `(batch, rows, N ≤ most)` with the data type of the model's weights."""
     _check_type(x, weight)
     if x.dim() != 3 or x.shape[1] != rows or x.shape[2] > most:
-        raise InputError(
-            f"input: found a batch of shape {format_shape(x.shape)}, expected (batch, {rows}, at most {most})"
-        )
+        shape = format_shape(("batch", rows, f"at most {most}"))
+        raise InputError(f"input: found a batch of shape {format_shape(x.shape)}, expected {shape}")
 
 
 def check_mask(mask: Tensor, shape: Sequence[int]) -> None:
