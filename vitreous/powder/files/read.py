@@ -8,11 +8,10 @@ from pathlib import Path
 
 from vitreous.core.errors import InputError, check_choice, first_line
 from vitreous.data.uploads import InputFile, Upload, as_input_file
-from vitreous.powder.files import diffractometers
 from vitreous.powder.files.cif import read_cif
-from vitreous.powder.files.columns import read_columns
 from vitreous.powder.files.content import Content
-from vitreous.powder.files.gsas import read_gsas
+from vitreous.powder.files.diffractometers import read_diffractometer, read_raw
+from vitreous.powder.files.text import read_columns, read_gsas
 from vitreous.powder.pattern import Pattern, check_pattern
 from vitreous.powder.radiation import radiation_from_user
 
@@ -20,11 +19,9 @@ MAX_BYTES = 200_000_000  # more than any pattern, less than memory
 
 _READERS: dict[str, Callable[[Content], Pattern]] = {
     **dict.fromkeys((".xy", ".xye", ".csv", ".dat", ".txt"), read_columns),
-    ".xrdml": diffractometers.read_xrdml,
-    ".ras": diffractometers.read_ras,
-    ".rasx": diffractometers.read_rasx,
-    ".raw": diffractometers.read_raw,
-    ".brml": diffractometers.read_brml,
+    **dict.fromkeys((".xrdml", ".ras", ".rasx"), read_diffractometer),
+    ".raw": read_raw,
+    ".brml": read_diffractometer,
     **dict.fromkeys((".gsa", ".gsas", ".fxye"), read_gsas),
     ".cif": read_cif,
 }

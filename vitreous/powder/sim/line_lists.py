@@ -77,16 +77,12 @@ def random_lists(
     The unit of length of each list is 1/d of its 20th line, or of its last one if it has fewer. A lattice is described
     by `superbase_lengths`, divided by the square of the unit.
     """
-    parts = [random_lists_of_system(system, n, device, effects) for system, n in _counts(count).items() if n]
+    ends = np.round(np.cumsum(list(_SHARES.values())) * count).astype(int)
+    counts = zip(_SHARES, np.diff(ends, prepend=0).tolist(), strict=True)
+    parts = [random_lists_of_system(system, n, device, effects) for system, n in counts if n]
     order = torch.randperm(count, device=device)
     x, unit, inverse = (torch.cat([part[i] for part in parts])[order] for i in range(3))
     return x, superbase_lengths(inverse) / unit.square()[:, None]
-
-
-def _counts(count: int) -> dict[str, int]:
-    """Lists of each system in a batch."""
-    ends = np.round(np.cumsum(list(_SHARES.values())) * count).astype(int)
-    return dict(zip(_SHARES, np.diff(ends, prepend=0).tolist(), strict=True))
 
 
 def random_lists_of_system(
@@ -97,7 +93,9 @@ def random_lists_of_system(
     crystals = random_crystals(system, count, _S_MAX.get(system, _S_MAX_OTHERS), device)
     base = _primitive_bases(torch.device(device))[crystals.group]
     inverse = base @ reciprocal_metric(crystals.cell) @ base.mT
-    angle, intensity = _visible_lines(_with_impurities(crystals.lines, effects), effects)
+    share = log_uniform(effects.impurity, count, crystals.lines.s.device)
+    lines = add_impurity(crystals.lines, torch.where(torch.rand_like(share) < effects.mixed, share, 0.0))
+    angle, intensity = _visible_lines(lines, effects)
     return *as_lists(*_reported_lines(angle, intensity, effects)), inverse
 
 
@@ -106,12 +104,6 @@ def _primitive_bases(device: torch.device) -> Tensor:
     """Transformations of the reciprocal basis to a primitive one, by space group number: `(231, 3, 3)`."""
     direct = [np.array(PRIMITIVE[space_groups.centring(n) if n else "P"], np.float64) for n in range(231)]
     return torch.as_tensor(np.linalg.inv(np.stack(direct)).transpose(0, 2, 1).astype(np.float32), device=device)
-
-
-def _with_impurities(lines: Lines, effects: ListEffects) -> Lines:
-    """Some crystals with the lines of another one."""
-    share = log_uniform(effects.impurity, lines.count, lines.s.device)
-    return add_impurity(lines, torch.where(torch.rand_like(share) < effects.mixed, share, 0.0))
 
 
 def _visible_lines(lines: Lines, effects: ListEffects) -> tuple[Tensor, Tensor]:
