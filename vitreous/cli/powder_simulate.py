@@ -82,7 +82,7 @@ def simulate(
     from vitreous.core.terminal import console
     from vitreous.insight.style import check_format
     from vitreous.powder.cell_text import cell_line
-    from vitreous.powder.figures.pattern import pattern_figure
+    from vitreous.powder.figures.pattern import Ticks, pattern_figure
     from vitreous.powder.files import write_pattern
     from vitreous.powder.sim.simulate import choose_effects, draw_effects, reflection_ticks, simulate_pattern
 
@@ -108,7 +108,7 @@ def simulate(
     description = cell_line(simulated.cell)
     if figure is not None:
         ylabel = "intensity (counts)" if effects.counts[1] > 0 else "intensity (highest point = 1)"
-        marks = reflection_ticks(simulated, effects)
+        marks = Ticks(*reflection_ticks(simulated, effects))
         pattern_figure(pattern, figure, marks, f"{simulated.name}, {description}", ylabel=ylabel)
     screen = console()
     screen.print(f"{simulated.name}: {description}", highlight=False)

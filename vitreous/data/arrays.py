@@ -29,7 +29,10 @@ class Arrays(NamedTuple):
 def read_npy(path: InputFile, words: Sequence[str], axis: str | None) -> Contents:
     """Read spectra from an array; targets and parts come from a CSV file of the same stem."""
     try:
-        x = _load_array(path) if isinstance(path, Upload) else np.lib.format.open_memmap(path, mode="r")
+        if isinstance(path, Upload):
+            x = np.lib.format.read_array(path.open(), allow_pickle=False)
+        else:
+            x = np.lib.format.open_memmap(path, mode="r")
     except ValueError as error:
         is_object = "object" in str(error).lower()
         raise InputError(_HOLDS_OBJECTS if is_object else f"not a NumPy array, or damaged ({error})") from None
@@ -39,19 +42,12 @@ def read_npy(path: InputFile, words: Sequence[str], axis: str | None) -> Content
             raise InputError(f"an .npy file holds no targets; expected them in {path.stem}.csv beside it")
         return Contents(x)
     try:
-        table = read_csv(table_path)
-        if x.shape[:1] != (len(table.frame),):
-            raise InputError(f"found {len(table.frame)} rows for spectra of shape {x.shape}")
-        return Contents(x, *read_targets(table, words))
+        frame = read_csv(table_path)
+        if x.shape[:1] != (len(frame),):
+            raise InputError(f"found {len(frame)} rows for spectra of shape {x.shape}")
+        return Contents(x, *read_targets(frame, words))
     except InputError as error:
         raise InputError(f"{table_path.name}: {error}") from None
-
-
-def _load_array(upload: Upload) -> NDArray[Any]:
-    array = np.load(upload.open(), allow_pickle=False)
-    if not isinstance(array, np.ndarray):
-        raise ValueError("an archive")
-    return array
 
 
 def read_archive(path: InputFile, words: Sequence[str], axis: str | None) -> Contents:

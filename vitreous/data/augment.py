@@ -95,10 +95,9 @@ class Augment(Settings):
             raise InputError(f"shift: found {self.shift:g}, expected a fraction of the side, from 0 to 1, with images")
 
     def __call__(self, x: Tensor, y: Tensor, generator: torch.Generator | None = None) -> tuple[Tensor, Tensor]:
-        """Return a transformed copy of the batch and its targets.
+        """Return a transformed copy of a batch `(B, channels, *grid)` and its targets.
 
         Args:
-            x: `(B, channels, *grid)`.
             y: `(B, classes)` probabilities, or `(B, targets)`; `mixup` and `cutmix` blend them linearly.
             generator: of random numbers, on the device of `x`; by default torch's own.
         """
@@ -112,7 +111,12 @@ class Augment(Settings):
 
     def _transform(self, x: Tensor, draw: Draw) -> Tensor:
         """Transform each sample, in the order of a measurement: sample, instrument, detector."""
-        x = self._apply_symmetry(x, draw)
+        if self.roll != "none":
+            x = transforms.roll(x, draw.integers(2 * max(x.shape[2:]), 2), self.roll)
+        if self.turn != "none":
+            x = transforms.turn(x, draw.integers(len(transforms.TURNS[self.turn])), self.turn)
+        if self.negate:
+            x = x * (1 - 2 * expand_dims(draw.integers(2), x.dim()))
         original, axes = x, tuple(range(2, x.dim()))
         if self.shift or self.rotate or self.scale or self.shear or self.stretch:
             x = self._warp(x, draw)
@@ -130,15 +134,6 @@ class Augment(Settings):
             fraction = draw.uniform(*_ERASED) * (draw.uniform(0.0, 1.0) < self.erase)
             box = transforms.random_boxes(fraction, x.shape[2:], draw, _ELONGATION)
             x = torch.where(box, x.mean(axes, keepdim=True), x)
-        return x
-
-    def _apply_symmetry(self, x: Tensor, draw: Draw) -> Tensor:
-        if self.roll != "none":
-            x = transforms.roll(x, draw.integers(2 * max(x.shape[2:]), 2), self.roll)
-        if self.turn != "none":
-            x = transforms.turn(x, draw.integers(len(transforms.TURNS[self.turn])), self.turn)
-        if self.negate:
-            x = x * (1 - 2 * expand_dims(draw.integers(2), x.dim()))
         return x
 
     def _warp(self, x: Tensor, draw: Draw) -> Tensor:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from vitreous.core.errors import InputError, check_choice
 from vitreous.core.extras import load_extra
 from vitreous.data.source import Axis, Source
-from vitreous.data.uploads import InputFile, Upload, as_input_file, file_size
+from vitreous.data.uploads import InputFile, InputPath, as_input_file, file_size
 
 _SUFFIXES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp", ".npy")
 _FORMATS = ("PNG", "JPEG", "TIFF", "BMP")  # other formats of PIL can start external programs
@@ -29,12 +29,10 @@ def read_images(folder: str | PathLike[str], size: Size | None = None, channels:
     """Read `folder/CLASS/*.png`, or `folder/train/CLASS/…` with `val` or `validation` and `test` as predefined parts.
 
     Args:
-        folder: holds PNG, JPEG, TIFF and BMP images or 2-D `.npy` arrays. PIL reduces 16-bit colours to 8 bits.
+        folder: holds PNG, JPEG, TIFF and BMP images or 2-D `.npy` arrays. Values stay uint8, uint16 or float32 as in
+            the files, but PIL reduces 16-bit colours to 8 bits.
         size: resize to these rows and columns, or to a square; by default all images must have the same size.
         channels: 1 or 3; by default 3 if any image is in colour.
-
-    Returns:
-        Images `(n, channels, rows, columns)` as uint8, uint16 or float32, as in the files.
     """
     folder = Path(folder)
     try:
@@ -55,17 +53,11 @@ def read_images(folder: str | PathLike[str], size: Size | None = None, channels:
 
 
 def read_image_files(
-    paths: Iterable[str | PathLike[str] | Upload],
-    channels: int | None = None,
-    size: Size | None = None,
-    pixels: int | None = None,
+    paths: Iterable[InputPath], channels: int | None = None, size: Size | None = None, pixels: int | None = None
 ) -> Source:
-    """Read image files without labels, for prediction.
+    """Read image files without labels, for prediction; images of more than `pixels` are refused before decoding.
 
-    Args:
-        paths: files or uploads.
-        channels, size: as in `read_images`.
-        pixels: refuse larger images before they are decoded.
+    `channels` and `size` are those of `read_images`.
     """
     files = [as_input_file(path) for path in paths]
     if not files:

@@ -45,10 +45,6 @@ class Target:
         return f"{self.name} ({self.unit})" if self.unit else self.name
 
 
-Fresh = Callable[[int, "torch.device"], tuple["Tensor", "Tensor"]]
-"""Simulates samples and targets, given their number and a device."""
-
-
 @dataclass(frozen=True)
 class Source:
     """Samples with the meaning of their values, and optionally a predefined split.
@@ -76,7 +72,7 @@ class Source:
     targets: tuple[Target, ...] = ()
     parts: Mapping[str, NDArray[np.intp]] = field(default_factory=dict)
     allow_constant: bool = False
-    fresh: "Fresh | None" = None
+    fresh: "Callable[[int, torch.device], tuple[Tensor, Tensor]] | None" = None
 
     def __post_init__(self) -> None:
         if len(self.axes) != self.x.ndim - 2 or len(self.channels) != self.x.shape[1]:
@@ -149,11 +145,7 @@ _SMALL_CLASS = 3  # all samples of a smaller class are in `train`
 def split(source: Source, validation: float = 0.1, test: float = 0.1, seed: int = 0) -> Split:
     """Split a source: predefined parts are used, the others are drawn reproducibly and stratified by class.
 
-    Args:
-        source: its `parts` define predefined parts.
-        validation: fraction drawn from the rows of `train`, or from all rows without a part; 0 for none.
-        test: likewise.
-        seed: of the random draw.
+    `validation` and `test` are fractions drawn from the rows of `train`, or from all rows without a part; 0 for none.
     """
     requested = {"validation": validation, "test": test}
     shares = {part: share for part, share in requested.items() if part not in source.parts and share != 0}

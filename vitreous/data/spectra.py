@@ -12,7 +12,7 @@ from vitreous.core.errors import InputError, check_choice, first_line
 from vitreous.data.arrays import read_archive, read_npy
 from vitreous.data.source import Axis, Source
 from vitreous.data.tables import Contents, encode_targets, read_csv, read_parquet, table_contents
-from vitreous.data.uploads import InputFile, Upload, as_input_file, file_size
+from vitreous.data.uploads import InputFile, InputPath, as_input_file, file_size
 
 _EVEN = 1e-3  # tolerance of an evenly spaced axis, as a fraction of the spacing
 _CHUNK = 1 << 24  # values processed at a time in an array that may be larger than memory
@@ -26,7 +26,7 @@ _READERS: dict[str, Callable[[InputFile, Sequence[str], str | None], Contents]] 
 
 
 def read_spectra(
-    path: str | PathLike[str] | Upload,
+    path: InputPath,
     targets: str | Sequence[str] = (),
     axis: str | Axis | None = None,
     unit: str = "",
@@ -74,14 +74,9 @@ def read_spectra(
 
 
 def read_columns(path: str | PathLike[str], names: Sequence[str]) -> dict[str, NDArray[Any]]:
-    """Read other columns of a spectra file, by their labels.
+    """Read other columns of a spectra file, named like `targets` in `read_spectra`, by their labels.
 
-    Args:
-        path: as in `read_spectra`.
-        names: columns or arrays, written like `targets` in `read_spectra`; values may be missing.
-
-    Returns:
-        Numbers `(n,)` with NaN, or text with empty strings, where a value is missing.
+    Where a value is missing, numbers `(n,)` hold NaN and text holds an empty string.
     """
     path = Path(path)
     try:

@@ -114,39 +114,25 @@ def encode_targets(columns: Sequence[Column]) -> tuple[NDArray[Any] | None, tupl
     return *label.class_numbers(), ()
 
 
-@dataclass(frozen=True)
-class Table:
-    """A pandas frame and the headers as they are in the file; pandas renames repeated headers."""
-
-    headers: list[str]
-    frame: Any
-
-    @property
-    def names(self) -> list[str]:
-        """Headers that are not numbers."""
-        return [name for name in self.headers if name and not _NUMBER.fullmatch(name)]
-
-    def column(self, name: str) -> Any:
-        return self.frame.iloc[:, self.headers.index(name)]
-
-
-def read_csv(path: InputFile) -> Table:
-    """Read a table with one header line, separated by commas, semicolons or tabs."""
+def read_csv(path: InputFile) -> Any:
+    """A pandas frame from a table with one header line, separated by commas, semicolons or tabs."""
     separator, headers = _scan(path)
     with path.open("rb") as file:
         frame = load_extra("pandas").read_csv(
             file, sep=separator, header=0, index_col=False, encoding="utf-8-sig", skipinitialspace=True,
             keep_default_na=False, na_values=_MISSING, low_memory=False,
         )  # fmt: skip
-    return Table(headers, frame)
+    frame.columns = headers  # pandas renames repeated headers
+    return frame
 
 
-def read_parquet(path: InputFile) -> Table:
-    """Read a table whose column names are the headers."""
+def read_parquet(path: InputFile) -> Any:
+    """A pandas frame whose column names are the headers."""
     load_extra("pyarrow")
     with path.open("rb") as file:
         frame = load_extra("pandas").read_parquet(file, engine="pyarrow")
-    return Table([str(name).strip() for name in frame.columns], frame)
+    frame.columns = [str(name).strip() for name in frame.columns]
+    return frame
 
 
 def _scan(path: InputFile) -> tuple[str, list[str]]:
@@ -165,36 +151,35 @@ def _scan(path: InputFile) -> tuple[str, list[str]]:
     return separator, [name.strip() for name in headers]
 
 
-def table_contents(table: Table, words: Sequence[str]) -> Contents:
+def table_contents(frame: Any, words: Sequence[str]) -> Contents:
     """Spectra of a table with the requested targets."""
-    if not len(table.frame):
+    if not len(frame):
         raise InputError("found headers and no rows")
-    points = [index for index, name in enumerate(table.headers) if _NUMBER.fullmatch(name)]
+    points = [index for index, name in enumerate(frame.columns) if _NUMBER.fullmatch(name)]
     if not points:
         raise InputError(
-            f"found no column whose header is a number, only {join_names(table.headers)}; "
+            f"found no column whose header is a number, only {join_names(frame.columns)}; "
             "expected the points of the spectrum as headers, e.g. 1100, 1102, 1104"
         )
     for index in points:
-        values = table.frame.iloc[:, index]
+        values = frame.iloc[:, index]
         if not _is_number(values):
             row = next(iter(_non_numeric_rows(values)), 0)
-            header = table.headers[index]
-            raise InputError(f"column {header}: found {values.iloc[row]!r} in row {row}, expected a number")
+            raise InputError(f"column {values.name}: found {values.iloc[row]!r} in row {row}, expected a number")
     with np.errstate(over="ignore"):  # overflow gives infinity, which the check of the spectra reports
-        x = table.frame.iloc[:, points].to_numpy(dtype=np.float32, na_value=np.nan)
+        x = frame.iloc[:, points].to_numpy(dtype=np.float32, na_value=np.nan)
     x = np.array(x, order="C")  # pandas stores columns contiguously, training reads rows
-    columns, parts = read_targets(table, words)
-    return Contents(x, columns, parts, np.array([float(table.headers[index]) for index in points]))
+    return Contents(x, *read_targets(frame, words), np.array([float(frame.columns[index]) for index in points]))
 
 
-def read_targets(table: Table, words: Sequence[str]) -> tuple[list[Column], dict[str, NDArray[np.intp]]]:
+def read_targets(frame: Any, words: Sequence[str]) -> tuple[list[Column], dict[str, NDArray[np.intp]]]:
     """Target columns, and the rows of each part from a column `split` of the words of `PARTS` (or `val`)."""
-    targets = find_targets(words, table.names)
-    columns = [_column(target, table.column(target.name)) for target in targets]
-    if "split" not in table.names or "split" in (target.name for target in targets):
+    names = [name for name in frame.columns if name and not _NUMBER.fullmatch(name)]
+    targets = find_targets(words, names)
+    columns = [_column(target, frame[target.name]) for target in targets]
+    if "split" not in names or "split" in (target.name for target in targets):
         return columns, {}
-    labels = _labels(table.column("split"))
+    labels = _labels(frame.iloc[:, list(frame.columns).index("split")])  # the first, if there are several
     parts = np.array([{"val": "validation"}.get(label.strip().lower(), label.strip().lower()) for label in labels])
     unknown = np.flatnonzero(~np.isin(parts, PARTS))
     if len(unknown):

@@ -55,12 +55,9 @@ class Draw:
 
 
 def roll(x: Tensor, shift: Tensor, rule: str) -> Tensor:
-    """Translate each grid by its own shift, with a boundary condition.
+    """Translate each grid of `(B, C, rows, columns)` by its own shift, with a boundary condition of `ROLLS`.
 
-    Args:
-        x: `(B, C, rows, columns)`.
-        shift: `(B, 2)`, rows and columns, integers from 0 to below twice the side.
-        rule: one of `ROLLS`.
+    Shifts `(B, 2)` along rows and columns are integers from 0 to below twice the side.
     """
     rows, columns = x.shape[2:]
     row = torch.arange(rows, device=x.device)[:, None] + shift[:, 0, None, None]
@@ -75,13 +72,7 @@ def roll(x: Tensor, shift: Tensor, rule: str) -> Tensor:
 
 
 def turn(x: Tensor, which: Tensor, kind: str) -> Tensor:
-    """Rotate and reflect each grid by its own operation.
-
-    Args:
-        x: `(B, C, rows, columns)`, square grids for `square`.
-        which: `(B,)`, indices into `TURNS[kind]`.
-        kind: one of `TURNS`.
-    """
+    """Rotate and reflect each grid of `(B, C, rows, columns)` by its own operation `(B,)`, a place in `TURNS[kind]`."""
     rows, columns = x.shape[2:]
     if kind == "square" and rows != columns:
         raise InputError(f"turn: found a grid of {rows} × {columns}, expected a square one for quarter turns")

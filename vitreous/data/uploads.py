@@ -36,9 +36,10 @@ class Upload:
 
 
 InputFile = Path | Upload
+InputPath = str | PathLike[str] | Upload
 
 
-def as_input_file(path: str | PathLike[str] | Upload) -> InputFile:
+def as_input_file(path: InputPath) -> InputFile:
     """Convert a string to a path; an upload stays as it is."""
     return path if isinstance(path, Upload) else Path(path)
 

@@ -27,7 +27,11 @@ def fit_figure(fit: Fit, title: str = "", ylabel: str = "intensity") -> "Figure"
         whole, close = drawing.subplots(1, 2, width_ratios=(3, 2))
         _draw(whole, fit, np.ones(len(fit.two_theta), dtype=bool))
         _draw(close, fit, _low_angles(fit))
-        _label(close, fit)
+        low, high = close.get_xlim()
+        inside = np.flatnonzero((fit.positions > low) & (fit.positions < high))
+        ticks = Ticks(fit.positions[inside], fit.hkl[inside].tolist(), fit.intensities[inside])
+        apart, reach = _LABEL_DISTANCE * (high - low), _LABEL_REACH * (high - low)
+        label_strongest(close, ticks, (fit.two_theta, fit.calculated), _LABELS, apart, reach)
         text = f"$R_\\mathrm{{wp}}$ = {fit.rwp:.1%}, χ² = {fit.chi2:.3g}".replace("%", " %")
         name = title.replace("$", r"\$")
         whole.set_title(f"{name}, {text}" if name else text, loc="left", fontsize=9, parse_math=True)
@@ -61,15 +65,6 @@ def _draw(axes: Any, fit: Fit, points: Any) -> None:
     axes.set_ylim(below + float(difference.min()) - 0.03 * top, 1.12 * top)
     axes.set_xlabel("2θ (°)")
     axes.margins(x=0.01)
-
-
-def _label(axes: Any, fit: Fit) -> None:
-    """Indices of the strongest reflections of the close-up."""
-    low, high = axes.get_xlim()
-    inside = np.flatnonzero((fit.positions > low) & (fit.positions < high))
-    ticks = Ticks(fit.positions[inside], fit.hkl[inside].tolist(), fit.intensities[inside])
-    apart, reach = _LABEL_DISTANCE * (high - low), _LABEL_REACH * (high - low)
-    label_strongest(axes, ticks, (fit.two_theta, fit.calculated), _LABELS, apart, reach)
 
 
 def lines_figure(solution: "Solution", title: str = "") -> "Figure":

@@ -35,10 +35,8 @@ def pattern_figure(
     """Draw one pattern, or several above each other, each scaled to its maximum, to a file.
 
     Args:
-        patterns: the patterns.
         path: a .png, .pdf or .svg file.
         ticks: reflections to mark below a single pattern; the strongest are labelled.
-        title: above the figure.
         axis: `two-theta`, or `q` = 4π sin θ / λ to compare patterns of different wavelengths.
         ylabel: label of the intensity axis of a single pattern.
     """
@@ -100,15 +98,10 @@ def _mark(axes: Any, pattern: Pattern, ticks: Ticks, axis: str) -> None:
 def label_strongest(
     axes: Any, ticks: Ticks, curve: tuple[Floats, Floats], most: int, apart: float, reach: float
 ) -> None:
-    """Write the indices of the strongest reflections above a curve, where labels do not overlap.
+    """Write the indices of the strongest reflections above a curve, at least `apart` from each other.
 
-    Args:
-        axes: matplotlib axes.
-        ticks: the reflections; their angles may be in other units of the horizontal axis.
-        curve: horizontal and vertical values of the curve.
-        most: largest number of labels.
-        apart: smallest distance between labels on the horizontal axis.
-        reach: a label stands above the highest point of the curve within this distance.
+    A label stands above the highest point of the curve within `reach`. Positions of the reflections and the curve, and
+    both distances, are in the units of the horizontal axis.
     """
     x, y = curve
     labelled: list[float] = []

@@ -52,8 +52,11 @@ def read_columns(content: Content) -> Pattern:
         if line[0] in _COMMENTS:
             header.append(line.lstrip(_COMMENTS + " "))
             continue
-        values = _numbers(_split(line))
-        if values is None or (not rows and len(values) == 1):  # a single number is the count of points
+        try:
+            values = [float(word) for word in _split(line)]
+        except ValueError:
+            values = []
+        if not values or (not rows and len(values) == 1):  # a single number is the count of points
             if rows:
                 raise InputError(f"line {number}: found {line[:40]!r}, expected numbers")
             header.append(line)
@@ -83,13 +86,6 @@ def _split(line: str) -> list[str]:
         if len(words) > 1 and all(_DECIMAL_COMMA.fullmatch(word) for word in words):
             return [word.replace(",", ".") for word in words]
     return re.split(r"\s*[,;]\s*|\s+", line)
-
-
-def _numbers(words: list[str]) -> list[float] | None:
-    try:
-        return [float(word) for word in words]
-    except ValueError:
-        return None
 
 
 def write_pattern(path: str | PathLike[str], pattern: Pattern) -> None:

@@ -16,6 +16,8 @@ from vitreous.powder.reduction import is_niggli_reduced
 from vitreous.powder.sim import space_groups
 from vitreous.powder.sim.space_groups import load_table
 
+Device = torch.device | str
+
 _FALL_OFF = (2.5, 6.0)  # Å², Debye-Waller factors that replace form factors and vibration of the atoms
 _MAX_LENGTH = 30.0  # Å
 _HOLOHEDRIES = {  # a space group with the point symmetry of the lattice
@@ -30,24 +32,14 @@ _DIRECTIONS = {
 
 @dataclass(frozen=True)
 class Lines:
-    """The diffraction lines of a batch of crystals.
+    """The diffraction lines of a batch of crystals, and the possible axes of preferred orientation."""
 
-    Args:
-        s: `(n,)`, 1/d in 1/Å.
-        intensity: `(n,)`, multiplicity times |F|², in any unit.
-        owner: `(n,)`, the crystal of each line.
-        tilt: `(n, 3)`, cos² of the angles between the plane normal and a*, b* and c*.
-        directions: `(k, 3)`, possible axes of preferred orientation as weights of a*, b* and c*, to average over
-            equivalent axes.
-        count: number of crystals.
-    """
-
-    s: Tensor
-    intensity: Tensor
-    owner: Tensor
-    tilt: Tensor
-    directions: Tensor
-    count: int
+    s: Tensor  # (n,), 1/d in 1/Å
+    intensity: Tensor  # (n,), multiplicity times |F|², in any unit
+    owner: Tensor  # (n,), the crystal of each line
+    tilt: Tensor  # (n, 3), cos² of the angles between the plane normal and a*, b* and c*
+    directions: Tensor  # (k, 3), axes as weights of a*, b* and c*, to average over equivalent axes
+    count: int  # of crystals
 
     def joined(self, s: Tensor, intensity: Tensor, owner: Tensor, tilt: Tensor) -> "Lines":
         """These and other lines of the same crystals."""
@@ -65,7 +57,7 @@ class Crystals:
     lines: Lines
 
 
-def random_crystals(system: str, count: int, s_max: float, device: torch.device | str = "cpu") -> Crystals:
+def random_crystals(system: str, count: int, s_max: float, device: Device = "cpu") -> Crystals:
     """Crystals of a system with all lines up to 1/d = `s_max` (1/Å).
 
     Intensities follow Wilson's statistics: |F|² has an exponential distribution or, in centrosymmetric groups, that of
@@ -92,7 +84,7 @@ def random_crystals(system: str, count: int, s_max: float, device: torch.device 
     return Crystals(cell, table.numbers[group], Lines(s, intensity, owner, tilt, table.directions, count))
 
 
-def random_cells(system: str, count: int, device: torch.device | str = "cpu") -> Tensor:
+def random_cells(system: str, count: int, device: Device = "cpu") -> Tensor:
     """Realistic cells `(count, 6)`; triclinic ones are Niggli-reduced, half of them acute."""
     if system != "triclinic":
         values = _draw_parameters(system, count, device)
@@ -115,7 +107,7 @@ def random_cells(system: str, count: int, device: torch.device | str = "cpu") ->
     return torch.cat(accepted)[:count]
 
 
-def _draw_parameters(system: str, count: int, device: torch.device | str) -> Tensor:
+def _draw_parameters(system: str, count: int, device: Device) -> Tensor:
     """Parameters `(count, k)` with the marginal distributions and the correlations of the prior."""
     quantiles, factor = _marginals(system, torch.device(device))
     normal = torch.randn(count, len(factor), device=device) @ factor.T

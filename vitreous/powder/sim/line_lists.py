@@ -20,7 +20,7 @@ from vitreous.powder.lattice import PRIMITIVE
 from vitreous.powder.radiation import CU_KALPHA1
 from vitreous.powder.reduction import LENGTH_NAMES, superbase_lengths
 from vitreous.powder.sim import space_groups
-from vitreous.powder.sim.crystals import Lines, random_crystals
+from vitreous.powder.sim.crystals import Device, Lines, random_crystals
 from vitreous.powder.sim.effects import Range
 from vitreous.powder.sim.measurement import add_impurity, log_uniform, lorentz_polarisation, uniform
 
@@ -69,9 +69,7 @@ class ListEffects:
     """Share of shortened lists."""
 
 
-def random_lists(
-    count: int, device: torch.device | str = "cpu", effects: ListEffects | None = None
-) -> tuple[Tensor, Tensor]:
+def random_lists(count: int, device: Device = "cpu", effects: ListEffects | None = None) -> tuple[Tensor, Tensor]:
     """Lists `(count, 3, MAX_LINES)` with the rows `ROWS`, and the reciprocal lattices behind them `(count, 6)`.
 
     The unit of length of each list is 1/d of its 20th line, or of its last one if it has fewer. A lattice is described
@@ -86,7 +84,7 @@ def random_lists(
 
 
 def random_lists_of_system(
-    system: str, count: int, device: torch.device | str = "cpu", effects: ListEffects | None = None
+    system: str, count: int, device: Device = "cpu", effects: ListEffects | None = None
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Lists, their units in 1/Å `(count,)` and the metrics of the primitive reciprocal lattices `(count, 3, 3)`."""
     effects = effects or ListEffects()
@@ -163,11 +161,9 @@ def _merge_lines(angle: Tensor, intensity: Tensor, resolution: Tensor) -> tuple[
 
 
 def as_lists(s: Tensor, intensity: Tensor) -> tuple[Tensor, Tensor]:
-    """Lists `(B, 3, MAX_LINES)` and their units `(B,)`.
+    """Lists `(B, 3, MAX_LINES)` and their units `(B,)` from ascending 1/d `(B, n)`, n up to MAX_LINES.
 
-    Args:
-        s: ascending 1/d `(B, n)`, n up to MAX_LINES.
-        intensity: `(B, n)` relative to the strongest of the pattern; 0 where there is no line.
+    Intensities `(B, n)` are relative to the strongest of the pattern; 0 where there is no line.
     """
     present = intensity > 0
     last = present.sum(1, keepdim=True) - 1

@@ -47,7 +47,7 @@ def choose_effects(
     wavelength: float | None = None,
     clean: bool = False,
 ) -> Effects:
-    """Effects of a laboratory diffractometer, or of none, with some replaced.
+    """Effects of a laboratory diffractometer, or of none if `clean`, with some replaced.
 
     Args:
         ranges: one value, or the two ends of a range, for each effect to replace.
@@ -55,7 +55,6 @@ def choose_effects(
         points: of the pattern; by default in steps of 0.02°.
         anode: of the X-ray tube, for Kα1 and Kα2; copper by default.
         wavelength: of monochromatic radiation in ångström, instead of an anode.
-        clean: switch off all other effects.
     """
     for name, ends in ranges.items():
         if len(ends) not in (1, 2):
@@ -133,15 +132,10 @@ def simulate_pattern(crystal: Crystal, effects: Effects) -> Pattern:
         effects = replace(effects, impurity=(0.0, 0.0))
     intensity = measure(lines, effects)[0].double().numpy()
     ratio = effects.alpha2[0] if effects.alpha2[0] == effects.alpha2[1] else 0.0
-    return Pattern(
-        effects.angles().numpy().round(6),
-        intensity,
-        np.sqrt(np.maximum(intensity, 1.0)) if effects.counts[1] > 0 else None,
-        effects.wavelength,
-        crystal.name,
-        effects.wavelength2 if ratio else None,
-        ratio,
-    )
+    sigma = np.sqrt(np.maximum(intensity, 1.0)) if effects.counts[1] > 0 else None
+    second = effects.wavelength2 if ratio else None
+    angles = effects.angles().numpy().round(6)
+    return Pattern(angles, intensity, sigma, effects.wavelength, crystal.name, second, ratio)
 
 
 def reflection_ticks(crystal: Crystal, effects: Effects) -> Ticks:

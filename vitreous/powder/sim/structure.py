@@ -31,27 +31,16 @@ _CHUNK = 1 << 21  # phases in memory at once
 
 @dataclass(frozen=True, eq=False)
 class Structure:
-    """A crystal structure.
+    """A crystal structure, given by the n atoms of its asymmetric unit."""
 
-    Args:
-        name: for messages.
-        cell: a, b, c in Å and α, β, γ in degrees.
-        operations: rotations `(m, 3, 3)` and translations `(m, 3)`, including centring.
-        elements: symbols of the atoms of the asymmetric unit.
-        positions: `(n, 3)` fractions of the cell.
-        occupancy: `(n,)`.
-        b_iso: `(n,)` isotropic displacement parameters in Å².
-        spacegroup: symbol or number, if known.
-    """
-
-    name: str
-    cell: Cell
-    operations: Operations
-    elements: tuple[str, ...]
-    positions: NDArray[np.float64]
-    occupancy: NDArray[np.float64]
-    b_iso: NDArray[np.float64]
-    spacegroup: str | int | None = None
+    name: str  # for messages
+    cell: Cell  # a, b, c in Å and α, β, γ in degrees
+    operations: Operations  # rotations (m, 3, 3) and translations (m, 3), including centring
+    elements: tuple[str, ...]  # symbols of the atoms
+    positions: NDArray[np.float64]  # (n, 3), fractions of the cell
+    occupancy: NDArray[np.float64]  # (n,)
+    b_iso: NDArray[np.float64]  # (n,), isotropic displacement parameters in Å²
+    spacegroup: str | int | None = None  # symbol or number, if known
 
     def __post_init__(self) -> None:
         check_cell(self.cell, f"{self.name}: unit cell")
