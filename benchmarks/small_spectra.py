@@ -31,14 +31,15 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import KFold, StratifiedKFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from torch import Tensor
 
 import vitreous as vt
 from vitreous.core.atomic import write_atomically
 from vitreous.data import Source
-from vitreous.data.absorption import Mixtures, simulate_spectra
 from vitreous.data.augment import Augment
 from vitreous.data.builtin import data_folder
 from vitreous.data.source import Axis, Target
+from vitreous.data.transforms import chebyshev
 from vitreous.nn import CNNConfig, ViTConfig
 from vitreous.nn.models import Config
 from vitreous.nn.pretraining import PretrainConfig
@@ -227,12 +228,58 @@ def pretrained(kind: Set, network: Network, x: Array, steps: int) -> Network:
         return replace(network, start=read_start(Path(folder) / "run"))
 
 
+@dataclass(frozen=True)
+class Mixtures:
+    """Random mixtures and the spectrometer that measures them; every sample has its own substances."""
+
+    points: int
+    substances: int = 4
+    bands: int = 6  # of each substance
+    widths: tuple[float, float] = (0.01, 0.08)  # standard deviations of the bands, as fractions of the axis
+    scatter: float = 0.2  # relative variation of the path length
+    baseline: float = 0.2  # coefficients of a cubic baseline, in standard deviations of the spectrum
+    noise: float = 0.003  # in standard deviations of the spectrum
+
+
+def absorptivities(mixtures: Mixtures, count: int) -> Tensor:
+    """Random spectra of pure substances `(count, substances, points)`: Gaussian bands, scaled to a maximum of 1."""
+    shape = count, mixtures.substances, mixtures.bands, 1
+    centre, mix, height = (torch.rand(shape) for _ in range(3))
+    narrowest, widest = mixtures.widths
+    width = narrowest * (widest / narrowest) ** mix
+    axis = torch.linspace(0, 1, mixtures.points)
+    total = (height * torch.exp(-0.5 * ((axis - centre) / width).square())).sum(2)
+    return total / total.amax(-1, keepdim=True).clamp(min=1e-6)
+
+
+def absorbance(concentrations: Tensor, pure: Tensor, path: float = 1.0) -> Tensor:
+    """Beer-Lambert law, `(B, substances)` and `(B, substances, points) -> (B, points)`: `A = path · Σ_k c_k ε_k`."""
+    return path * (concentrations.unsqueeze(-1) * pure).sum(1)
+
+
+def measure(spectra: Tensor, mixtures: Mixtures) -> Tensor:
+    """Add scatter, baseline and noise to absorbances `(B, points)`."""
+    deviation = spectra.std(1, correction=0, keepdim=True)
+    path = 1 + mixtures.scatter * (2 * torch.rand(len(spectra), 1) - 1)
+    weights = mixtures.baseline * (2 * torch.rand(len(spectra), 4) - 1)
+    base = chebyshev(weights, spectra.shape[1])[:, 0]
+    return path * spectra + deviation * (base + mixtures.noise * torch.randn_like(spectra))
+
+
+def simulate_spectra(mixtures: Mixtures, count: int) -> tuple[Tensor, Tensor]:
+    """Measured spectra `(count, points)` and their concentrations `(count, substances)`, which sum to 1."""
+    pure = absorptivities(mixtures, count)
+    shares = torch.empty(count, mixtures.substances).exponential_()
+    shares = shares / shares.sum(1, keepdim=True)
+    return measure(absorbance(shares, pure), mixtures), shares
+
+
 def simulated(points: int, count: int = 4000) -> Array:
     """Simulated spectra of random mixtures."""
     with torch.random.fork_rng():
         torch.manual_seed(0)
-        x, _ = simulate_spectra(Mixtures(points=points), count)
-    return x[:, 0].double().numpy()
+        x, _ = simulate_spectra(Mixtures(points), count)
+    return x.double().numpy()
 
 
 def compare(name: str, seeds: int, steps: int) -> dict[str, Any]:

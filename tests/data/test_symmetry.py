@@ -7,7 +7,7 @@ import torch
 
 from vitreous.core.errors import InputError
 from vitreous.data.augment import Augment
-from vitreous.data.symmetry import ROLLS, TURNS, roll, turn
+from vitreous.data.transforms import ROLLS, TURNS, roll, turn
 from vitreous.gallery.ising.simulate import Lattice, energy
 
 ALL = {"roll": "antiperiodic", "turn": "square", "negate": True}

@@ -3,69 +3,56 @@
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from vitreous.core.errors import InputError
 from vitreous.core.extras import load_extra
-from vitreous.data.contents import CLASS, Column, Contents, join_names, parse_target, select_targets
 from vitreous.data.source import PARTS, Target
-from vitreous.data.tables import read_csv, table_targets
+from vitreous.data.tables import CLASS, Column, Contents, find_targets, join_names, parse_target, read_csv, read_targets
 from vitreous.data.uploads import InputFile, Upload
 
 _AXES = {"axis": "", "wavelength": "", "two_theta": "degrees"}  # names of arrays that hold the axis, and their unit
 _HOLDS_OBJECTS = "holds Python objects, expected numbers; are the spectra of unequal length?"
 
 
-@dataclass(frozen=True)
-class Arrays:
-    """Names of the arrays in an open file, and a function that reads one."""
+class Arrays(NamedTuple):
+    """Names of the arrays in an open file, a function that reads one, and their units."""
 
     names: Sequence[str]
     read: Callable[[str], NDArray[Any]]
-    units: Mapping[str, str] = field(default_factory=dict)
+    units: Mapping[str, str]
 
 
 def read_npy(path: InputFile, words: Sequence[str], axis: str | None) -> Contents:
     """Read spectra from an array; targets and parts come from a CSV file of the same stem."""
     try:
-        x = _load_array(path) if isinstance(path, Upload) else np.lib.format.open_memmap(path, mode="r")
+        if isinstance(path, Upload):
+            x = np.lib.format.read_array(path.open(), allow_pickle=False)
+        else:
+            x = np.lib.format.open_memmap(path, mode="r")
     except ValueError as error:
-        raise InputError(
-            _HOLDS_OBJECTS if "object" in str(error).lower() else f"not a NumPy array, or damaged ({error})"
-        ) from None
+        is_object = "object" in str(error).lower()
+        raise InputError(_HOLDS_OBJECTS if is_object else f"not a NumPy array, or damaged ({error})") from None
     table_path = None if isinstance(path, Upload) else path.with_suffix(".csv")
     if table_path is None or not table_path.is_file():
         if words:
             raise InputError(f"an .npy file holds no targets; expected them in {path.stem}.csv beside it")
         return Contents(x)
     try:
-        table = read_csv(table_path)
-        if x.shape[:1] != (len(table.frame),):
-            raise InputError(f"found {len(table.frame)} rows for spectra of shape {x.shape}")
-        columns, parts = table_targets(table, words)
+        frame = read_csv(table_path)
+        if x.shape[:1] != (len(frame),):
+            raise InputError(f"found {len(frame)} rows for spectra of shape {x.shape}")
+        return Contents(x, *read_targets(frame, words))
     except InputError as error:
         raise InputError(f"{table_path.name}: {error}") from None
-    return Contents(x, columns, parts)
 
 
-def _load_array(upload: Upload) -> NDArray[Any]:
-    array = np.load(upload.open(), allow_pickle=False)
-    if not isinstance(array, np.ndarray):
-        raise ValueError("an archive")
-    return array
-
-
-def read_npz(path: InputFile, words: Sequence[str], axis: str | None) -> Contents:
-    with _open_npz(path) as arrays:
-        return _contents(arrays, words, axis)
-
-
-def read_hdf5(path: InputFile, words: Sequence[str], axis: str | None) -> Contents:
-    with _open_hdf5(path) as arrays:
+def read_archive(path: InputFile, words: Sequence[str], axis: str | None) -> Contents:
+    """Read spectra, targets and axis from the arrays of an NPZ or HDF5 file."""
+    with (_open_npz if path.suffix.lower() == ".npz" else _open_hdf5)(path) as arrays:
         return _contents(arrays, words, axis)
 
 
@@ -74,15 +61,16 @@ def _open_npz(path: InputFile) -> Iterator[Arrays]:
     with path.open("rb") as file:
         if not zipfile.is_zipfile(file):
             raise InputError("not a NumPy archive, or damaged")
-    with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
+        file.seek(0)
+        with np.load(file, allow_pickle=False) as archive:
 
-        def read(name: str) -> NDArray[Any]:
-            try:
-                return np.asarray(archive[name])
-            except ValueError as error:
-                raise InputError(f"array {name!r} {_HOLDS_OBJECTS if 'Object' in str(error) else error}") from None
+            def read(name: str) -> NDArray[Any]:
+                try:
+                    return np.asarray(archive[name])
+                except ValueError as error:
+                    raise InputError(f"array {name!r} {_HOLDS_OBJECTS if 'Object' in str(error) else error}") from None
 
-        yield Arrays(archive.files, read)
+            yield Arrays(archive.files, read, {})
 
 
 @contextmanager
@@ -90,14 +78,9 @@ def _open_hdf5(path: InputFile) -> Iterator[Arrays]:
     h5py = load_extra("h5py")
     with h5py.File(path.open() if isinstance(path, Upload) else path, "r") as file:
         sets = {name: item for name, item in file.items() if isinstance(item, h5py.Dataset)}
-        units = {
-            name: _text(item.attrs["units"]) for name, item in sets.items() if "units" in item.attrs
-        }  # the convention of NeXus
+        texts = {name: item.attrs["units"] for name, item in sets.items() if "units" in item.attrs}  # as in NeXus
+        units = {name: text.decode() if isinstance(text, bytes) else str(text) for name, text in texts.items()}
         yield Arrays(list(sets), lambda name: _read_dataset(path, sets[name]), units)
-
-
-def _text(value: Any) -> str:
-    return value.decode() if isinstance(value, bytes) else str(value)
 
 
 def _read_dataset(path: InputFile, dataset: Any) -> NDArray[Any]:
@@ -107,13 +90,8 @@ def _read_dataset(path: InputFile, dataset: Any) -> NDArray[Any]:
     if dataset.dtype.kind == "O":
         raise InputError(f"array {dataset.name.strip('/')!r} {_HOLDS_OBJECTS}")
     offset = None if dataset.external else dataset.id.get_offset()
-    if (
-        isinstance(path, Upload)
-        or offset is None
-        or dataset.dtype.kind not in "fiu"
-        or not dataset.shape
-        or not dataset.size
-    ):
+    has_numbers = dataset.dtype.kind in "fiu" and dataset.shape and dataset.size
+    if isinstance(path, Upload) or offset is None or not has_numbers:
         return np.asarray(dataset[...])
     return np.memmap(path, dataset.dtype, "r", offset, dataset.shape)
 
@@ -141,6 +119,10 @@ def _contents(arrays: Arrays, words: Sequence[str], axis: str | None) -> Content
     return Contents(x, columns, dict(zip(parts, rows, strict=True)), points, name, unit)
 
 
+def _is_axis_name(name: str) -> bool:
+    return name in _AXES or name.endswith("_nm")
+
+
 def _target_columns(
     arrays: Arrays, prefixes: Sequence[str], counts: Sequence[int], words: Sequence[str]
 ) -> list[Column]:
@@ -150,13 +132,12 @@ def _target_columns(
         return []
     requested = [parse_target(word, names) for word in words]
     others = [name for name in names if name != "y" and not _is_axis_name(name)]
-    if "y" in names and not others and not any(target.name in names for target in requested):
-        y = Target("y", arrays.units.get(f"{first}y", ""))
-        return _split_columns(y, _labels(arrays, "y", prefixes, counts), requested)
+    only_y = "y" in names and not others and not any(target.name in names for target in requested)
     columns = []
-    for target in select_targets(words or ["y"], names):
+    for target in [Target("y")] if only_y else find_targets(words or ["y"], names):
         with_unit = Target(target.name, target.unit or arrays.units.get(f"{first}{target.name}", ""))
-        columns += _split_columns(with_unit, _labels(arrays, target.name, prefixes, counts), [])
+        values = _labels(arrays, target.name, prefixes, counts)
+        columns += _split_columns(with_unit, values, requested if only_y else [])
     return columns
 
 
@@ -171,17 +152,16 @@ def _labels(arrays: Arrays, name: str, prefixes: Sequence[str], counts: Sequence
             raise InputError(f"{prefix}{name} has shape {block.shape}; expected {count} rows as in {prefix}x")
         blocks.append(block)
     if len({block.shape[1:] for block in blocks}) > 1:
-        raise InputError(
-            f"targets {name!r} differ in shape between parts: {join_names(str(block.shape) for block in blocks)}"
-        )
+        shapes = join_names(str(block.shape) for block in blocks)
+        raise InputError(f"targets {name!r} differ in shape between parts: {shapes}")
     return np.concatenate(blocks)
 
 
 def _split_columns(array: Target, values: NDArray[Any], names: Sequence[Target]) -> list[Column]:
     """Columns of one array, with the names that the user gave for the columns of `y`, else numbered."""
-    if values.ndim == 2 and values.shape[1] == 1:
-        values = values[:, 0]
     width = 1 if values.ndim == 1 else values.shape[1]
+    if width == 1:
+        values = values.reshape(-1)
     if names and len(names) != width:
         raise InputError(f"no target {names[0].name!r}, and array 'y' has {width} column(s) for {len(names)} name(s)")
     if values.ndim == 1:
@@ -203,10 +183,6 @@ def _column(target: Target, values: NDArray[Any]) -> Column:
         raise InputError(f"target {target.name!r} is of type {values.dtype}, expected numbers or text")
     is_quantity = values.dtype.kind == "f" or (values.dtype.kind in "iu" and target.unit)
     return Column(target, values, is_class=target.unit == CLASS or not is_quantity)
-
-
-def _is_axis_name(name: str) -> bool:
-    return name in _AXES or name.endswith("_nm")
 
 
 def _find_axis(arrays: Arrays, count: int, axis: str | None, targets: set[str]) -> tuple[NDArray[Any] | None, str, str]:

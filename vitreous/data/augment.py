@@ -11,22 +11,16 @@ from torch import Tensor
 
 from vitreous.core.errors import InputError, check_choice
 from vitreous.core.settings import Settings
-from vitreous.data.symmetry import ROLLS, TURNS, roll, turn
-from vitreous.data.transforms import FILLS, Draw, broaden, chebyshev, expand_dims, random_boxes, warp
+from vitreous.data import transforms
+from vitreous.data.transforms import Draw, expand_dims
 
 _RANKS = {  # number of grid axes that a setting supports; settings not listed support any
     "shift": (1, 2),
-    "rotate": (2,),
-    "scale": (2,),
-    "shear": (2,),
-    "stretch": (1,),
-    "broaden": (1,),
-    "gain": (1,),
-    "baseline": (1,),
-    "roll": (2,),
-    "turn": (2,),
+    **dict.fromkeys(("rotate", "scale", "shear"), (2,)),
+    **dict.fromkeys(("stretch", "broaden", "gain", "baseline"), (1,)),
+    **dict.fromkeys(("roll", "turn"), (2,)),
 }
-_CHOICES = {"fill": FILLS, "roll": ("none", *ROLLS), "turn": ("none", *TURNS)}
+_CHOICES = {"fill": transforms.FILLS, "roll": ("none", *transforms.ROLLS), "turn": ("none", *transforms.TURNS)}
 _INPUTS = {1: "spectra (1 axis)", 2: "images (2 axes)"}
 _LIMITS = {"rotate": 180.0, "erase": 1.0}
 _ERASED = (0.02, 1 / 3)  # fractions of the grid, as in torchvision
@@ -101,10 +95,9 @@ class Augment(Settings):
             raise InputError(f"shift: found {self.shift:g}, expected a fraction of the side, from 0 to 1, with images")
 
     def __call__(self, x: Tensor, y: Tensor, generator: torch.Generator | None = None) -> tuple[Tensor, Tensor]:
-        """Return a transformed copy of the batch and its targets.
+        """Return a transformed copy of a batch `(B, channels, *grid)` and its targets.
 
         Args:
-            x: `(B, channels, *grid)`.
             y: `(B, classes)` probabilities, or `(B, targets)`; `mixup` and `cutmix` blend them linearly.
             generator: of random numbers, on the device of `x`; by default torch's own.
         """
@@ -118,38 +111,34 @@ class Augment(Settings):
 
     def _transform(self, x: Tensor, draw: Draw) -> Tensor:
         """Transform each sample, in the order of a measurement: sample, instrument, detector."""
-        x = self._apply_symmetry(x, draw)
+        if self.roll != "none":
+            x = transforms.roll(x, draw.integers(2 * max(x.shape[2:]), 2), self.roll)
+        if self.turn != "none":
+            x = transforms.turn(x, draw.integers(len(transforms.TURNS[self.turn])), self.turn)
+        if self.negate:
+            x = x * (1 - 2 * expand_dims(draw.integers(2), x.dim()))
         original, axes = x, tuple(range(2, x.dim()))
         if self.shift or self.rotate or self.scale or self.shear or self.stretch:
             x = self._warp(x, draw)
         if self.broaden:
-            x = broaden(x, draw.uniform(0.0, self.broaden), most=self.broaden)
+            x = transforms.broaden(x, draw.uniform(0.0, self.broaden), most=self.broaden)
         if self.gain:
             x = x * draw.factor(self.gain)[:, None, None]
         if self.baseline:
             weights = draw.uniform(-self.baseline, self.baseline, _BASELINE_TERMS)
-            x = x + original.std(axes, correction=0, keepdim=True) * chebyshev(weights, x.shape[-1])
+            x = x + original.std(axes, correction=0, keepdim=True) * transforms.chebyshev(weights, x.shape[-1])
         if self.noise:
             level = expand_dims(draw.uniform(0.0, self.noise), x.dim())
             x = x + original.std(axes, correction=0, keepdim=True) * level * draw.normal(x)
         if self.erase:
             fraction = draw.uniform(*_ERASED) * (draw.uniform(0.0, 1.0) < self.erase)
-            box = random_boxes(fraction, x.shape[2:], draw, _ELONGATION)
+            box = transforms.random_boxes(fraction, x.shape[2:], draw, _ELONGATION)
             x = torch.where(box, x.mean(axes, keepdim=True), x)
-        return x
-
-    def _apply_symmetry(self, x: Tensor, draw: Draw) -> Tensor:
-        if self.roll != "none":
-            x = roll(x, draw.integers(2 * max(x.shape[2:]), 2), self.roll)
-        if self.turn != "none":
-            x = turn(x, draw.integers(len(TURNS[self.turn])), self.turn)
-        if self.negate:
-            x = x * (1 - 2 * expand_dims(draw.integers(2), x.dim()))
         return x
 
     def _warp(self, x: Tensor, draw: Draw) -> Tensor:
         limits = [self.shift * side for side in x.shape[2:]] if x.dim() == 4 else [self.shift]
-        return warp(
+        return transforms.warp(
             x,
             shift=torch.stack([draw.uniform(-limit, limit) for limit in limits], dim=1),
             angle=draw.uniform(-self.rotate, self.rotate),
@@ -164,7 +153,7 @@ class Augment(Settings):
         if self.mixup:
             own = expand_dims(draw.beta(self.mixup), x.dim())
         if self.cutmix:
-            outside = (~random_boxes(draw.beta(self.cutmix), x.shape[2:], draw)).to(torch.float32)
+            outside = (~transforms.random_boxes(draw.beta(self.cutmix), x.shape[2:], draw)).to(torch.float32)
             use_mixup = expand_dims(draw.uniform(0.0, 1.0), x.dim()) < 0.5
             own = torch.where(use_mixup, own, outside) if self.mixup else outside
         share = own.flatten(1).mean(1, keepdim=True).to(y.dtype)  # (B, 1)

@@ -46,10 +46,8 @@ def digits() -> Source:
     data = load_extra("sklearn.datasets").load_digits()
     x = (data.images[:, None] / 16).astype(np.float32)  # (n, 8, 8) -> (n, 1, 8, 8)
     y = data.target.astype(np.int64)
-    rows = np.arange(len(y))
-    train, test = load_extra("sklearn.model_selection").train_test_split(
-        rows, test_size=0.2, stratify=y, random_state=0
-    )
+    train_test_split = load_extra("sklearn.model_selection").train_test_split
+    train, test = train_test_split(np.arange(len(y)), test_size=0.2, stratify=y, random_state=0)
     parts = {"train": np.sort(train), "test": np.sort(test)}
     return Source("digits", x, y, _AXES, ("grey",), _CLASSES, parts=parts)
 

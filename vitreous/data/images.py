@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from vitreous.core.errors import InputError, check_choice
 from vitreous.core.extras import load_extra
 from vitreous.data.source import Axis, Source
-from vitreous.data.uploads import InputFile, Upload, as_input_file, file_size
+from vitreous.data.uploads import InputFile, InputPath, as_input_file, file_size
 
 _SUFFIXES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp", ".npy")
 _FORMATS = ("PNG", "JPEG", "TIFF", "BMP")  # other formats of PIL can start external programs
@@ -29,43 +29,35 @@ def read_images(folder: str | PathLike[str], size: Size | None = None, channels:
     """Read `folder/CLASS/*.png`, or `folder/train/CLASS/…` with `val` or `validation` and `test` as predefined parts.
 
     Args:
-        folder: holds PNG, JPEG, TIFF and BMP images or 2-D `.npy` arrays. PIL reduces 16-bit colours to 8 bits.
+        folder: holds PNG, JPEG, TIFF and BMP images or 2-D `.npy` arrays. Values stay uint8, uint16 or float32 as in
+            the files, but PIL reduces 16-bit colours to 8 bits.
         size: resize to these rows and columns, or to a square; by default all images must have the same size.
         channels: 1 or 3; by default 3 if any image is in colour.
-
-    Returns:
-        Images `(n, channels, rows, columns)` as uint8, uint16 or float32, as in the files.
     """
     folder = Path(folder)
     try:
         groups = _class_folders(folder)
     except OSError as error:
         raise InputError(f"{folder}: cannot be read ({error.strerror})") from None
+    part, label, images = zip(*((part, name, file) for part, name, files in groups for file in files), strict=True)
     names = sorted({name for _, name, _ in groups})
     for name in names:
-        if not any(files for _, label, files in groups if label == name):
+        if name not in label:
             raise InputError(f"{folder}: class {name!r} holds no images, expected some of {', '.join(_SUFFIXES)}")
     if len(names) < 2:
         raise InputError(f"{folder}: found one class only, {names[0]!r}; expected a folder for each of two or more")
-    x = _load([file for _, _, files in groups for file in files], size, channels)
-    y = np.repeat([names.index(name) for _, name, _ in groups], [len(files) for _, _, files in groups])
-    part = np.repeat([part for part, _, _ in groups], [len(files) for _, _, files in groups])
-    parts = {str(one): np.flatnonzero(part == one) for one in np.unique(part) if one}
+    x = _load(images, size, channels)
+    y = np.array([names.index(name) for name in label])
+    parts = {one: np.flatnonzero(np.array(part) == one) for one in sorted(set(part)) if one}
     return Source(folder.name or str(folder), x, y, _AXES, _CHANNELS[x.shape[1]], tuple(names), parts=parts)
 
 
 def read_image_files(
-    paths: Iterable[str | PathLike[str] | Upload],
-    channels: int | None = None,
-    size: Size | None = None,
-    pixels: int | None = None,
+    paths: Iterable[InputPath], channels: int | None = None, size: Size | None = None, pixels: int | None = None
 ) -> Source:
-    """Read image files without labels, for prediction.
+    """Read image files without labels, for prediction; images of more than `pixels` are refused before decoding.
 
-    Args:
-        paths: files or uploads.
-        channels, size: as in `read_images`.
-        pixels: refuse larger images before they are decoded.
+    `channels` and `size` are those of `read_images`.
     """
     files = [as_input_file(path) for path in paths]
     if not files:
@@ -78,23 +70,17 @@ def read_image_files(
 def _class_folders(folder: Path) -> list[tuple[str, str, list[Path]]]:
     """Part (empty if undefined), class and files of every class folder."""
     if not folder.is_dir():
-        raise InputError(
-            f"{folder}: found a file, expected a folder" if folder.exists() else f"{folder}: no such folder"
-        )
-    children = _subfolders(folder)
-    # `train` may also be the name of a class; as a part it holds folders
-    if "train" in children and _subfolders(children["train"]):
-        part_folders = [(_PARTS[name], children[name]) for name in children if name in _PARTS]
-    else:
-        part_folders = [("", folder)]
+        raise InputError(f"{folder}: {'found a file, expected a folder' if folder.exists() else 'no such folder'}")
+    children, parents = _subfolders(folder), [("", folder)]
+    if "train" in children and _subfolders(children["train"]):  # a part; a class of this name holds no folders
+        parents = [(_PARTS[name], path) for name, path in children.items() if name in _PARTS]
     groups = [
-        (part, name, _image_files(path)) for part, parent in part_folders for name, path in _subfolders(parent).items()
+        (part, name, _image_files(path)) for part, parent in parents for name, path in _subfolders(parent).items()
     ]
     if not any(files for _, _, files in groups):
-        what = "images but no class folders" if _image_files(folder, strict=False) else "no images"
-        raise InputError(
-            f"{folder}: found {what}; expected {folder.name}/CLASS/*.png or {folder.name}/train/CLASS/*.png"
-        )
+        problem = "images but no class folders" if _image_files(folder, strict=False) else "no images"
+        name = folder.name
+        raise InputError(f"{folder}: found {problem}; expected {name}/CLASS/*.png or {name}/train/CLASS/*.png")
     return groups
 
 
@@ -109,9 +95,8 @@ def _image_files(folder: Path, strict: bool = True) -> list[Path]:
         if path.suffix.lower() in _SUFFIXES and path.is_file() and not path.name.startswith("."):
             images.append(path)
         elif strict and not path.name.startswith(".") and path.name.lower() not in _IGNORED:
-            raise InputError(
-                f"{path}: found {'a folder' if path.is_dir() else 'a file'} among the images that is not an image"
-            )
+            kind = "a folder" if path.is_dir() else "a file"
+            raise InputError(f"{path}: found {kind} among the images that is not an image")
     return images
 
 
@@ -130,9 +115,10 @@ def _load(
         image = image if shape is None else _resize(image, shape)
         first = images[0] if images else image
         if image.shape[:2] != first.shape[:2]:
+            size_here, size_there = ("×".join(map(str, each.shape[:2])) for each in (image, first))
             raise InputError(
-                f"{path}: found {_format_size(image)} pixels where {files[0].name} has {_format_size(first)}; "
-                f"expected one size, or give size= to resize"
+                f"{path}: found {size_here} pixels where {files[0].name} has {size_there}; "
+                "expected one size, or give size= to resize"
             )
         if image.dtype != first.dtype:
             raise InputError(f"{path}: found {image.dtype} where {files[0].name} is {first.dtype}; expected one type")
@@ -172,8 +158,8 @@ def _read_array(path: InputFile) -> NDArray[Any]:
     except Exception:  # damaged files make NumPy raise exceptions of any type
         raise InputError(f"{path}: not a NumPy array, or damaged") from None
     if not isinstance(array, np.ndarray) or array.ndim != 2 or array.dtype.kind not in "fiub" or 0 in array.shape:
-        found = f"shape {array.shape} of {array.dtype}" if isinstance(array, np.ndarray) else "an archive"
-        raise InputError(f"{path}: found {found}, expected a 2-D array of numbers")
+        content = f"shape {array.shape} of {array.dtype}" if isinstance(array, np.ndarray) else "an archive"
+        raise InputError(f"{path}: found {content}, expected a 2-D array of numbers")
     return array if array.dtype in (np.uint8, np.uint16) else array.astype(np.float32)
 
 
@@ -229,7 +215,3 @@ def _convert_channels(image: NDArray[Any], channels: int) -> NDArray[Any]:
     if channels == 1:
         return np.round(image @ _LUMA).astype(image.dtype)[None]
     return np.moveaxis(image, -1, 0)
-
-
-def _format_size(image: NDArray[Any]) -> str:
-    return f"{image.shape[0]}×{image.shape[1]}"

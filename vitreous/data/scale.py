@@ -1,7 +1,7 @@
 """`Scaling` of raw samples before the model, fitted on the training part and saved with the run."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from vitreous.core.errors import InputError, check_choice
+from vitreous.core.settings import Settings
 
 DERIVATIVES = {"slope": 1, "curvature": 2}
 """Scalings that differentiate spectra, and the order of the derivative."""
@@ -21,7 +22,7 @@ _HALF_WINDOW = 5  # points on each side in the window of a derivative
 
 
 @dataclass(frozen=True)
-class Scaling:
+class Scaling(Settings):
     """`(x - mean) / deviation`, optionally after a transformation of each sample.
 
     Args:
@@ -43,6 +44,7 @@ class Scaling:
     deviation: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         check_choice("scale", self.kind, SCALINGS)
         if len(self.mean) != len(self.deviation):
             raise InputError(f"scale: {len(self.mean)} means but {len(self.deviation)} deviations")
@@ -63,15 +65,6 @@ class Scaling:
         shape = (1, -1, *[1] * (x.dim() - 2)) if self.kind == "channel" else (1, *x.shape[1:])
         return (x - mean.view(shape)) / deviation.view(shape)
 
-    def to_dict(self) -> dict[str, Any]:
-        """The fields as plain values that JSON can store."""
-        return asdict(self)
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> "Scaling":
-        """The inverse of `to_dict`."""
-        return cls(values["kind"], tuple(values["mean"]), tuple(values["deviation"]))
-
 
 def fit_scaling(kind: str, x: NDArray[Any], rows: NDArray[np.intp]) -> Scaling:
     """Fit a scaling to some rows of `x` `(n, C, *grid)`, in chunks because `x` may be larger than memory."""
@@ -81,12 +74,11 @@ def fit_scaling(kind: str, x: NDArray[Any], rows: NDArray[np.intp]) -> Scaling:
     if kind in DERIVATIVES and x.ndim != 3:
         raise InputError(f"scale: {kind!r} is for spectra, which have one axis; these samples have {x.ndim - 2}")
     extent = (0, *range(2, x.ndim)) if kind == "channel" else (0,)
+    kernel = torch.tensor(_derivative_kernel(kind), dtype=torch.float64)
     count, total, squares = 0, 0.0, 0.0
     for start in range(0, len(rows), _CHUNK):
         part = np.asarray(x[rows[start : start + _CHUNK]], dtype=np.float64)
-        part = _transform_samples(
-            kind, torch.tensor(_derivative_kernel(kind), dtype=torch.float64), torch.from_numpy(part)
-        ).numpy()
+        part = _transform_samples(kind, kernel, torch.from_numpy(part)).numpy()
         count += part.size // part.sum(axis=extent).size
         total, squares = total + part.sum(axis=extent), squares + np.square(part).sum(axis=extent)
     mean = np.ravel(total / count)

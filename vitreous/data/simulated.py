@@ -13,11 +13,8 @@ def fixed_samples(
 ) -> tuple[NDArray[Any], NDArray[Any]]:
     """Simulate samples and targets that depend on the seed alone, not on earlier random draws.
 
-    Args:
-        simulate: takes a number of samples and returns them with their targets, on the CPU.
-        count: number of samples.
-        seed: of torch's random number generator, which is restored afterwards.
-        chunk: samples simulated at a time; 0 for all at once.
+    `simulate` takes a number of samples and returns them with their targets, on the CPU. Torch's random state is
+    restored afterwards. `chunk` samples are simulated at a time; 0 for all at once.
     """
     step = chunk or count
     with torch.random.fork_rng():

@@ -45,10 +45,6 @@ class Target:
         return f"{self.name} ({self.unit})" if self.unit else self.name
 
 
-Fresh = Callable[[int, "torch.device"], tuple["Tensor", "Tensor"]]
-"""Simulates samples and targets, given their number and a device."""
-
-
 @dataclass(frozen=True)
 class Source:
     """Samples with the meaning of their values, and optionally a predefined split.
@@ -76,7 +72,7 @@ class Source:
     targets: tuple[Target, ...] = ()
     parts: Mapping[str, NDArray[np.intp]] = field(default_factory=dict)
     allow_constant: bool = False
-    fresh: "Fresh | None" = None
+    fresh: "Callable[[int, torch.device], tuple[Tensor, Tensor]] | None" = None
 
     def __post_init__(self) -> None:
         if len(self.axes) != self.x.ndim - 2 or len(self.channels) != self.x.shape[1]:
@@ -88,15 +84,13 @@ class Source:
             raise InputError(f"{self.name}: found {len(self.x)} samples but {len(self.y)} labels")
         if len(self.x) == 0:
             raise InputError(f"{self.name}: found no samples")
-        if self.y is not None and self.classes:
-            present = np.unique(self.y)
-            if len(present) < 2:
-                raise InputError(
-                    f"{self.name}: found one class only, {self.classes[int(present[0])]!r}; expected two or more"
-                )
-        if self.y is not None and self.targets:
+        if self.y is not None and self.classes and len(np.unique(self.y)) < 2:
+            only = self.classes[int(self.y[0])]
+            raise InputError(f"{self.name}: found one class only, {only!r}; expected two or more")
+        if self.y is not None:
             for column, target in enumerate(self.targets):
-                _check_target(self.name, target, self.y[:, column], self.allow_constant)
+                label = f"{self.name}: target {target.name!r}"
+                _check_target(label, target, self.y[:, column], self.allow_constant)
         _check_parts(self.name, self.parts, len(self.x))
 
     def __len__(self) -> int:
@@ -108,17 +102,14 @@ class Source:
         return tuple(int(n) for n in self.x.shape[1:])
 
 
-def _check_target(source: str, target: Target, values: NDArray[Any], allow_constant: bool) -> None:
-    name = target.name
+def _check_target(label: str, target: Target, values: NDArray[Any], allow_constant: bool) -> None:
     invalid = np.flatnonzero(~np.isfinite(values))
     if len(invalid):
-        raise InputError(
-            f"{source}: target {name!r} has {len(invalid)} missing or infinite value(s), the first in row {invalid[0]}"
-        )
+        raise InputError(f"{label} has {len(invalid)} missing or infinite value(s), the first in row {invalid[0]}")
     if not allow_constant and len(values) > 1 and np.ptp(values) == 0:
-        raise InputError(f"{source}: target {name!r} is constant ({values[0]:g}), so there is nothing to learn")
+        raise InputError(f"{label} is constant ({values[0]:g}), so there is nothing to learn")
     if target.log and (values <= 0).any():
-        raise InputError(f"{source}: target {name!r} is learned as a logarithm, but has values of 0 or below")
+        raise InputError(f"{label} is learned as a logarithm, but has values of 0 or below")
 
 
 def _check_parts(source: str, parts: Mapping[str, NDArray[np.intp]], count: int) -> None:
@@ -154,40 +145,25 @@ _SMALL_CLASS = 3  # all samples of a smaller class are in `train`
 def split(source: Source, validation: float = 0.1, test: float = 0.1, seed: int = 0) -> Split:
     """Split a source: predefined parts are used, the others are drawn reproducibly and stratified by class.
 
-    Args:
-        source: its `parts` define predefined parts.
-        validation: fraction drawn from the rows of `train`, or from all rows without a part; 0 for none.
-        test: likewise.
-        seed: of the random draw.
+    `validation` and `test` are fractions drawn from the rows of `train`, or from all rows without a part; 0 for none.
     """
     requested = {"validation": validation, "test": test}
     shares = {part: share for part, share in requested.items() if part not in source.parts and share != 0}
     for part, share in shares.items():
         if not 0 < share < 1 or sum(shares.values()) >= 1:
             raise InputError(f"{part}: found {share:g}, expected fractions from 0 to below 1 that leave rows to train")
-    pool = _training_rows(source)
+    empty = np.array([], dtype=np.intp)
+    predefined = np.concatenate([*source.parts.values(), empty])
+    pool = np.sort(source.parts.get("train", np.setdiff1d(np.arange(len(source)), predefined)))
     classes = source.y[pool] if source.y is not None and source.classes else np.zeros(len(pool), dtype=np.intp)
     places = _draw(classes, list(shares.values()), seed, smallest=_SMALL_CLASS if source.classes else 1 + len(shares))
-    empty = np.array([], dtype=np.intp)
     parts = {part: np.sort(source.parts.get(part, empty)) for part in PARTS}
     parts |= {part: pool[rows] for part, rows in zip(["train", *shares], places, strict=True)}
     for part in ["train", *shares]:
         if len(parts[part]) == 0:
-            raise InputError(
-                f"{source.name}: {part} would be empty, with {len(pool)} sample(s) to draw from"
-                + (f" at a share of {shares[part]:g}" if part in shares else "")
-            )
+            at_share = f" at a share of {shares[part]:g}" if part in shares else ""
+            raise InputError(f"{source.name}: {part} would be empty, with {len(pool)} sample(s) to draw from{at_share}")
     return Split(**parts)
-
-
-def _training_rows(source: Source) -> NDArray[np.intp]:
-    """Rows of `train` before the other parts are drawn from them."""
-    if "train" in source.parts:
-        return np.sort(source.parts["train"])
-    free = np.ones(len(source), dtype=bool)
-    for rows in source.parts.values():
-        free[rows] = False
-    return np.flatnonzero(free)
 
 
 def _draw(classes: NDArray[Any], shares: Sequence[float], seed: int, smallest: int) -> list[NDArray[np.intp]]:

@@ -9,11 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vitreous.core.errors import InputError, check_choice, first_line
-from vitreous.data.arrays import read_hdf5, read_npy, read_npz
-from vitreous.data.contents import Contents, encode_targets
+from vitreous.data.arrays import read_archive, read_npy
 from vitreous.data.source import Axis, Source
-from vitreous.data.tables import read_csv, read_parquet, table_contents
-from vitreous.data.uploads import InputFile, Upload, as_input_file, file_size
+from vitreous.data.tables import Contents, encode_targets, read_csv, read_parquet, table_contents
+from vitreous.data.uploads import InputFile, InputPath, as_input_file, file_size
 
 _EVEN = 1e-3  # tolerance of an evenly spaced axis, as a fraction of the spacing
 _CHUNK = 1 << 24  # values processed at a time in an array that may be larger than memory
@@ -22,14 +21,12 @@ _READERS: dict[str, Callable[[InputFile, Sequence[str], str | None], Contents]] 
     ".csv": lambda path, words, axis: table_contents(read_csv(path), words),
     ".parquet": lambda path, words, axis: table_contents(read_parquet(path), words),
     ".npy": read_npy,
-    ".npz": read_npz,
-    ".h5": read_hdf5,
-    ".hdf5": read_hdf5,
+    **dict.fromkeys((".npz", ".h5", ".hdf5"), read_archive),
 }
 
 
 def read_spectra(
-    path: str | PathLike[str] | Upload,
+    path: InputPath,
     targets: str | Sequence[str] = (),
     axis: str | Axis | None = None,
     unit: str = "",
@@ -43,10 +40,8 @@ def read_spectra(
     NPZ and HDF5: arrays `x` and, by default, `y`; or `train_x`, `train_y`, `test_x` and `test_y`, which also define the
     parts. An array `axis`, `wavelength`, `two_theta` or `…_nm` is the axis.
 
-    NPY: the spectra, with targets and `split` in a CSV file of the same stem.
-
-    NPY files and contiguous HDF5 datasets are memory-mapped. An uneven axis is resampled linearly onto an even one, in
-    memory.
+    NPY: the spectra, with targets and `split` in a CSV file of the same stem. NPY files and contiguous HDF5 datasets
+    are memory-mapped. An uneven axis is resampled linearly onto an even one, in memory.
 
     Args:
         path: the file; its suffix determines the format.
@@ -79,14 +74,9 @@ def read_spectra(
 
 
 def read_columns(path: str | PathLike[str], names: Sequence[str]) -> dict[str, NDArray[Any]]:
-    """Read other columns of a spectra file, by their labels.
+    """Read other columns of a spectra file, named like `targets` in `read_spectra`, by their labels.
 
-    Args:
-        path: as in `read_spectra`.
-        names: columns or arrays, written like `targets` in `read_spectra`; values may be missing.
-
-    Returns:
-        Numbers `(n,)` with NaN, or text with empty strings, where a value is missing.
+    Where a value is missing, numbers `(n,)` hold NaN and text holds an empty string.
     """
     path = Path(path)
     try:

@@ -1,9 +1,12 @@
-"""CSV and Parquet tables: columns with a numeric header hold the spectrum, the other columns hold targets."""
+"""Target columns of spectra files, and CSV and Parquet tables.
+
+In a table, the columns with a numeric header hold the spectrum and the other columns hold targets.
+"""
 
 import csv
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -11,48 +14,125 @@ from numpy.typing import NDArray
 
 from vitreous.core.errors import InputError
 from vitreous.core.extras import load_extra
-from vitreous.data.contents import CLASS, Column, Contents, join_names, rows_by_part, select_targets
-from vitreous.data.source import Target
+from vitreous.data.source import PARTS, Target
 from vitreous.data.uploads import InputFile
 
+CLASS = "class"
+"""In place of a unit, marks numbers as class labels: `kind:class`."""
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 _MISSING = ["", "nan", "NaN", "NA"]  # not `None` or `null`, which may be class names
 
 
 @dataclass(frozen=True)
-class Table:
-    """A pandas frame and the headers as they are in the file; pandas renames repeated headers."""
+class Column:
+    """Values `(n,)` of one target: class labels if `is_class`, else a quantity."""
 
-    headers: list[str]
-    frame: Any
+    target: Target
+    values: NDArray[Any]
+    is_class: bool
 
-    @property
-    def names(self) -> list[str]:
-        """Headers that are not numbers."""
-        return [name for name in self.headers if name and not _NUMBER.fullmatch(name)]
+    def missing(self) -> NDArray[np.bool_]:
+        """True in rows without a value."""
+        if self.values.dtype.kind == "f":
+            return np.asarray(~np.isfinite(self.values), dtype=bool)
+        return np.array([not str(value).strip() for value in self.values], dtype=bool)
 
-    def column(self, name: str) -> Any:
-        return self.frame.iloc[:, self.headers.index(name)]
+    def class_numbers(self) -> tuple[NDArray[np.int64], tuple[str, ...]]:
+        """Class numbers and class names, sorted as numbers if all labels are numbers, else alphabetically."""
+        values, missing, name = self.values, self.missing(), self.target.name
+        if missing.any():
+            count, row = missing.sum(), missing.argmax()
+            raise InputError(f"target {name!r} has {count} missing label(s), the first in row {row}")
+        if values.dtype.kind == "f" and np.all(values == np.round(values)):
+            values = values.astype(np.int64)
+        elif values.dtype.kind == "O":
+            values = values.astype(str)
+        names, numbers = np.unique(values, return_inverse=True)
+        return numbers.astype(np.int64), tuple(str(name) for name in names)
+
+    def filled(self) -> NDArray[Any]:
+        """Labels with empty strings, or numbers with NaN, in rows without a value."""
+        present = ~self.missing()
+        if not self.is_class:
+            return np.where(present, self.values.astype(np.float64), np.nan)
+        index = np.zeros(len(present), dtype=np.intp)  # 0 is the empty string
+        numbers, classes = Column(self.target, self.values[present], is_class=True).class_numbers()
+        index[present] = numbers + 1
+        return np.array(["", *classes])[index]
 
 
-def read_csv(path: InputFile) -> Table:
-    """Read a table with one header line, separated by commas, semicolons or tabs."""
-    pandas = load_extra("pandas")
+@dataclass(frozen=True)
+class Contents:
+    """Spectra `(n, points)` or `(n, channels, points)`, the values of their axis, and their targets."""
+
+    x: NDArray[Any]
+    columns: Sequence[Column] = ()
+    parts: Mapping[str, NDArray[np.intp]] = field(default_factory=dict)
+    points: NDArray[Any] | None = None
+    axis: str = ""
+    unit: str = ""
+
+
+def join_names(names: Iterable[str], most: int = 12) -> str:
+    """Names separated by commas for a message; a long list is shortened."""
+    words = list(names)
+    return ", ".join(words[:most]) + (f", … ({len(words)} in all)" if len(words) > most else "") or "none"
+
+
+def parse_target(word: str, names: Iterable[str]) -> Target:
+    """Parse `assay` or `assay:mg`; a colon that is part of one of the names is no separator."""
+    name, colon, unit = word.rpartition(":")
+    return Target(name, unit) if colon and word not in names else Target(word)
+
+
+def find_targets(words: Sequence[str], names: Sequence[str]) -> list[Target]:
+    """Parse the requested targets; each must occur exactly once among the names."""
+    targets = [parse_target(word, names) for word in words]
+    for target in targets:
+        if target.name not in names:
+            raise InputError(f"no target {target.name!r}; found: {join_names(names)}")
+        if names.count(target.name) > 1:
+            raise InputError(f"found {names.count(target.name)} columns named {target.name!r}, expected one")
+        if sum(target.name == other.name for other in targets) > 1:
+            raise InputError(f"target {target.name!r} is named twice")
+    return targets
+
+
+def encode_targets(columns: Sequence[Column]) -> tuple[NDArray[Any] | None, tuple[str, ...], tuple[Target, ...]]:
+    """`y`, class names and quantities: class numbers `(n,)`, or float64 `(n, targets)`."""
+    if not columns:
+        return None, (), ()
+    label = next((column for column in columns if column.is_class), None)
+    if label is None:
+        y = np.stack([column.values.astype(np.float64) for column in columns], axis=1)
+        return y, (), tuple(column.target for column in columns)
+    if len(columns) > 1:
+        raise InputError(
+            f"target {label.target.name!r} is a class label, one of {len(columns)} targets; "
+            "expected one class label or any number of quantities"
+        )
+    return *label.class_numbers(), ()
+
+
+def read_csv(path: InputFile) -> Any:
+    """A pandas frame from a table with one header line, separated by commas, semicolons or tabs."""
     separator, headers = _scan(path)
     with path.open("rb") as file:
-        frame = pandas.read_csv(
+        frame = load_extra("pandas").read_csv(
             file, sep=separator, header=0, index_col=False, encoding="utf-8-sig", skipinitialspace=True,
             keep_default_na=False, na_values=_MISSING, low_memory=False,
         )  # fmt: skip
-    return Table(headers, frame)
+    frame.columns = headers  # pandas renames repeated headers
+    return frame
 
 
-def read_parquet(path: InputFile) -> Table:
-    """Read a table whose column names are the headers."""
+def read_parquet(path: InputFile) -> Any:
+    """A pandas frame whose column names are the headers."""
     load_extra("pyarrow")
     with path.open("rb") as file:
         frame = load_extra("pandas").read_parquet(file, engine="pyarrow")
-    return Table([str(name).strip() for name in frame.columns], frame)
+    frame.columns = [str(name).strip() for name in frame.columns]
+    return frame
 
 
 def _scan(path: InputFile) -> tuple[str, list[str]]:
@@ -71,35 +151,41 @@ def _scan(path: InputFile) -> tuple[str, list[str]]:
     return separator, [name.strip() for name in headers]
 
 
-def table_contents(table: Table, words: Sequence[str]) -> Contents:
+def table_contents(frame: Any, words: Sequence[str]) -> Contents:
     """Spectra of a table with the requested targets."""
-    if not len(table.frame):
+    if not len(frame):
         raise InputError("found headers and no rows")
-    points = [index for index, name in enumerate(table.headers) if _NUMBER.fullmatch(name)]
+    points = [index for index, name in enumerate(frame.columns) if _NUMBER.fullmatch(name)]
     if not points:
         raise InputError(
-            f"found no column whose header is a number, only {join_names(table.headers)}; "
+            f"found no column whose header is a number, only {join_names(frame.columns)}; "
             "expected the points of the spectrum as headers, e.g. 1100, 1102, 1104"
         )
     for index in points:
-        _check_numbers(table.headers[index], table.frame.iloc[:, index])
+        values = frame.iloc[:, index]
+        if not _is_number(values):
+            row = next(iter(_non_numeric_rows(values)), 0)
+            raise InputError(f"column {values.name}: found {values.iloc[row]!r} in row {row}, expected a number")
     with np.errstate(over="ignore"):  # overflow gives infinity, which the check of the spectra reports
-        x = table.frame.iloc[:, points].to_numpy(dtype=np.float32, na_value=np.nan)
+        x = frame.iloc[:, points].to_numpy(dtype=np.float32, na_value=np.nan)
     x = np.array(x, order="C")  # pandas stores columns contiguously, training reads rows
-    columns, parts = table_targets(table, words)
-    return Contents(x, columns, parts, np.array([float(table.headers[index]) for index in points]))
+    return Contents(x, *read_targets(frame, words), np.array([float(frame.columns[index]) for index in points]))
 
 
-def table_targets(table: Table, words: Sequence[str]) -> tuple[list[Column], dict[str, NDArray[np.intp]]]:
-    """Target columns, and the parts from the column `split` if there is one."""
-    targets = select_targets(words, table.names)
-    columns = [_column(target, table.column(target.name)) for target in targets]
-    if "split" not in table.names or "split" in (target.name for target in targets):
+def read_targets(frame: Any, words: Sequence[str]) -> tuple[list[Column], dict[str, NDArray[np.intp]]]:
+    """Target columns, and the rows of each part from a column `split` of the words of `PARTS` (or `val`)."""
+    names = [name for name in frame.columns if name and not _NUMBER.fullmatch(name)]
+    targets = find_targets(words, names)
+    columns = [_column(target, frame[target.name]) for target in targets]
+    if "split" not in names or "split" in (target.name for target in targets):
         return columns, {}
-    values = table.column("split")
-    return columns, rows_by_part(
-        ["" if missing else str(value) for value, missing in zip(values, values.isna(), strict=True)]
-    )
+    labels = _labels(frame.iloc[:, list(frame.columns).index("split")])  # the first, if there are several
+    parts = np.array([{"val": "validation"}.get(label.strip().lower(), label.strip().lower()) for label in labels])
+    unknown = np.flatnonzero(~np.isin(parts, PARTS))
+    if len(unknown):
+        row = unknown[0]
+        raise InputError(f"column 'split': found {labels[row]!r} in row {row}, expected {', '.join(PARTS)}")
+    return columns, {part: np.flatnonzero(parts == part) for part in PARTS if part in parts}
 
 
 def _column(target: Target, values: Any) -> Column:
@@ -114,14 +200,12 @@ def _column(target: Target, values: Any) -> Column:
                 f"target {target.name!r}: found {values.iloc[text_rows[0]]!r} in row {text_rows[0]} among numbers; "
                 f"expected numbers, or {target.name}:{CLASS} for labels"
             )
-    labels = [None if missing else str(value) for value, missing in zip(values, values.isna(), strict=True)]
-    return Column(target, np.array(labels, dtype=object), is_class=True)
+    return Column(target, np.array(_labels(values), dtype=object), is_class=True)
 
 
-def _check_numbers(header: str, values: Any) -> None:
-    if not _is_number(values):
-        row = next(iter(_non_numeric_rows(values)), 0)
-        raise InputError(f"column {header}: found {values.iloc[row]!r} in row {row}, expected a number")
+def _labels(values: Any) -> list[str]:
+    """Values as text, empty where one is missing."""
+    return ["" if missing else str(value) for value, missing in zip(values, values.isna(), strict=True)]
 
 
 def _is_number(values: Any) -> bool:

@@ -1,4 +1,7 @@
-"""Transformations of batches for augmentation: warping, broadening, baselines and random boxes."""
+"""Transformations of batches for augmentation: symmetry operations, warping, broadening, baselines and random boxes.
+
+`roll` and `turn` are exact: values move and may change sign, without interpolation. No operation waits for the device.
+"""
 
 import math
 from collections.abc import Sequence
@@ -7,17 +10,21 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from vitreous.core.errors import InputError
+
+ROLLS = ("periodic", "skewed", "antiperiodic")
+"""Boundary conditions: periodic | skewed: a row continues in the next row | antiperiodic: the sign changes."""
+TURNS = {
+    "half": ((0, False), (2, False)),
+    "square": tuple((quarter, mirror) for quarter in range(4) for mirror in (False, True)),
+}
+"""Operations of each group, as quarter turns and reflection: half turns | all symmetries of a square."""
 FILLS = {"edge": "border", "mirror": "reflection", "zero": "zeros"}
 """Values beyond the border of a warped grid, and the names that `grid_sample` has for them."""
 
 
 class Draw:
-    """Random numbers for each sample of a batch.
-
-    Args:
-        batch: sets the number of samples B and the device.
-        generator: on the device of the batch; None for torch's default generator.
-    """
+    """Random numbers for each of the B samples of a batch, from a generator on its device or from torch's default."""
 
     def __init__(self, batch: Tensor, generator: torch.Generator | None) -> None:
         self.size, self.device, self.generator = batch.shape[0], batch.device, generator
@@ -29,7 +36,7 @@ class Draw:
 
     def integers(self, count: int, *shape: int) -> Tensor:
         """`(B, *shape)`, from 0 to below `count`."""
-        return (self.uniform(0.0, count, *shape)).long().clamp(max=count - 1)
+        return self.uniform(0.0, count, *shape).long().clamp(max=count - 1)
 
     def normal(self, like: Tensor) -> Tensor:
         """Standard normal values of the shape of `like`."""
@@ -45,6 +52,38 @@ class Draw:
         cos = (2 * math.pi * self.uniform(0.0, 1.0)).cos()
         squared = torch.expm1(-self.uniform(0.0, 1.0).log() / alpha) * cos.square()  # t² / (2 alpha)
         return 0.5 + torch.copysign(0.5 / (1 + 1 / squared).sqrt(), cos)
+
+
+def roll(x: Tensor, shift: Tensor, rule: str) -> Tensor:
+    """Translate each grid of `(B, C, rows, columns)` by its own shift, with a boundary condition of `ROLLS`.
+
+    Shifts `(B, 2)` along rows and columns are integers from 0 to below twice the side.
+    """
+    rows, columns = x.shape[2:]
+    row = torch.arange(rows, device=x.device)[:, None] + shift[:, 0, None, None]
+    column = torch.arange(columns, device=x.device) + shift[:, 1, None, None]
+    if rule == "skewed":
+        return _gather(x, (row * columns + column) % (rows * columns))
+    moved = _gather(x, row % rows * columns + column % columns)
+    if rule == "periodic":
+        return moved
+    sign = 1 - 2 * ((row // rows + column // columns) % 2)  # (B, rows, columns)
+    return moved * sign.unsqueeze(1).to(x.dtype)
+
+
+def turn(x: Tensor, which: Tensor, kind: str) -> Tensor:
+    """Rotate and reflect each grid of `(B, C, rows, columns)` by its own operation `(B,)`, a place in `TURNS[kind]`."""
+    rows, columns = x.shape[2:]
+    if kind == "square" and rows != columns:
+        raise InputError(f"turn: found a grid of {rows} × {columns}, expected a square one for quarter turns")
+    grid = torch.arange(rows * columns, device=x.device).view(rows, columns)
+    sources = [torch.rot90(grid.T if mirrored else grid, quarter, (0, 1)) for quarter, mirrored in TURNS[kind]]
+    return _gather(x, torch.stack(sources)[which])
+
+
+def _gather(x: Tensor, source: Tensor) -> Tensor:
+    """Values of `x` `(B, C, *grid)` at the flat indices `source` `(B, *grid)`."""
+    return x.flatten(2).take_along_dim(source.flatten(1).unsqueeze(1), dim=2).view(x.shape)
 
 
 def warp(x: Tensor, shift: Tensor, angle: Tensor, factor: Tensor, shear: Tensor, fill: str = "edge") -> Tensor:
@@ -63,9 +102,9 @@ def warp(x: Tensor, shift: Tensor, angle: Tensor, factor: Tensor, shear: Tensor,
     # For each position in the result, in samples from the centre, compute the position in the input.
     u = _centred(columns, x)[None, None, :] - shift[:, -1, None, None]
     v = _centred(rows, x)[None, :, None] - (shift[:, 0, None, None] if x.dim() == 4 else 0.0)
-    turn, enlarge, slide = torch.deg2rad(angle)[:, None, None], factor[:, None, None], shear[:, None, None]
-    across = u * turn.cos() - v * turn.sin()
-    down = u * turn.sin() + v * turn.cos()  # (B, rows, columns)
+    radians, enlarge, slide = torch.deg2rad(angle)[:, None, None], factor[:, None, None], shear[:, None, None]
+    across = u * radians.cos() - v * radians.sin()
+    down = u * radians.sin() + v * radians.cos()  # (B, rows, columns)
     grid = torch.stack([(across - slide * down) / enlarge * (2 / columns), down / enlarge * (2 / rows)], dim=-1)
     warped = F.grid_sample(image, grid.to(x.dtype), padding_mode=FILLS[fill], align_corners=False)
     return warped.reshape(x.shape)
@@ -100,11 +139,7 @@ def chebyshev(weights: Tensor, samples: int) -> Tensor:
 def random_boxes(fraction: Tensor, grid: Sequence[int], draw: Draw, elongation: float = 0.0) -> Tensor:
     """Mask `(B, 1, *grid)` of a box at a random place that fills `fraction` `(B,)` of the grid.
 
-    Args:
-        fraction: share of the grid, from 0 to 1.
-        grid: samples along each axis.
-        draw: source of random numbers.
-        elongation: the logarithm of each side varies by up to this.
+    The logarithm of each side varies by up to `elongation`.
     """
     rank = len(grid)
     logs = draw.uniform(-elongation, elongation, rank)
@@ -121,4 +156,4 @@ def random_boxes(fraction: Tensor, grid: Sequence[int], draw: Draw, elongation: 
 
 def expand_dims(values: Tensor, dim: int) -> Tensor:
     """`(B,) -> (B, 1, ...)` with `dim` dimensions."""
-    return values.reshape(-1, *(1 for _ in range(dim - 1)))
+    return values.reshape(-1, *[1] * (dim - 1))

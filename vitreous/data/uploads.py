@@ -9,13 +9,7 @@ from typing import IO, Any
 
 @dataclass(frozen=True)
 class Upload:
-    """Bytes with those methods of `pathlib.Path` that the readers call.
-
-    Args:
-        name: for messages.
-        suffix: the file type, e.g. `.csv`.
-        content: the bytes.
-    """
+    """Name, file type (e.g. `.csv`) and bytes, with those methods of `pathlib.Path` that the readers call."""
 
     name: str
     suffix: str
@@ -40,19 +34,16 @@ class Upload:
     def is_dir(self) -> bool:
         return False
 
-    @property
-    def size(self) -> int:
-        return len(self.content)
-
 
 InputFile = Path | Upload
+InputPath = str | PathLike[str] | Upload
 
 
-def as_input_file(path: str | PathLike[str] | Upload) -> InputFile:
+def as_input_file(path: InputPath) -> InputFile:
     """Convert a string to a path; an upload stays as it is."""
     return path if isinstance(path, Upload) else Path(path)
 
 
 def file_size(file: InputFile) -> int:
     """Size in bytes."""
-    return file.size if isinstance(file, Upload) else file.stat().st_size
+    return len(file.content) if isinstance(file, Upload) else file.stat().st_size

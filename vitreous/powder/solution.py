@@ -148,8 +148,7 @@ class Solution:
 
     def plot(self, title: str = "") -> "Figure":
         """A figure of the refinement, or of observed and calculated lines if there was none."""
-        from vitreous.powder.figures.fit import fit_figure
-        from vitreous.powder.figures.lines import lines_figure
+        from vitreous.powder.figures.fit import fit_figure, lines_figure
 
         return lines_figure(self, title) if self.fit is None else fit_figure(self.fit, title)
 

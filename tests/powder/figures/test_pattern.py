@@ -8,8 +8,7 @@ import pytest
 from PIL import Image
 
 from vitreous.core.errors import InputError
-from vitreous.powder.figures.pattern import Ticks, pattern_figure
-from vitreous.powder.figures.reflections import format_indices
+from vitreous.powder.figures.pattern import Ticks, format_indices, pattern_figure
 from vitreous.powder.pattern import Pattern
 
 TWO_THETA = np.linspace(10, 60, 500)

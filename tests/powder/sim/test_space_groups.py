@@ -1,6 +1,7 @@
 """Operations, absences, multiplicities and centricity of the 230 space groups equal gemmi's."""
 
 import itertools
+from functools import cache
 
 import numpy as np
 import pytest
@@ -10,8 +11,7 @@ from numpy.typing import NDArray
 from tests.users import python
 from vitreous.core.errors import InputError
 from vitreous.powder.sim import space_groups
-from vitreous.powder.sim.space_groups import SYSTEMS, Reflections
-from vitreous.powder.sim.tables import load_table
+from vitreous.powder.sim.space_groups import SYSTEMS, Reflections, load_table
 
 NUMBERS = range(1, 231)
 MOST = (3, 4, 5)  # no symmetry of its own, so that sets reach out of the box
@@ -32,6 +32,11 @@ def orbit(hkl: NDArray[np.int64], number: int) -> set[tuple[int, ...]]:
     return set(map(tuple, np.concatenate([images, -images]).tolist()))
 
 
+@cache
+def reflections(number: int, most: tuple[int, int, int]) -> Reflections:
+    return space_groups.unique_reflections(*space_groups.operations(number), most)
+
+
 def rows(result: Reflections) -> NDArray[np.int32]:
     return result.hkl.numpy().astype(np.int32)
 
@@ -39,7 +44,7 @@ def rows(result: Reflections) -> NDArray[np.int32]:
 @pytest.mark.parametrize("number", NUMBERS)
 def test_reflections_equal_those_of_gemmi(number: int, gemmi) -> None:  # type: ignore[no-untyped-def]
     group = gemmi.SpaceGroup(number).operations()
-    result = space_groups.reflections(number, MOST)
+    result = reflections(number, MOST)
     hkl = rows(result)
     assert not group.systematic_absences(hkl).any()
     centric = group.centric_flag_array(hkl)
@@ -50,7 +55,7 @@ def test_reflections_equal_those_of_gemmi(number: int, gemmi) -> None:  # type: 
 
 @pytest.mark.parametrize("number", NUMBERS)
 def test_each_set_of_equivalents_that_is_not_absent_appears_once(number: int, gemmi) -> None:  # type: ignore[no-untyped-def]
-    result = space_groups.reflections(number, MOST)
+    result = reflections(number, MOST)
     assert (result.hkl.abs() <= torch.tensor(MOST)).all()
     sets = [orbit(hkl, number) for hkl in rows(result)]
     assert [len(each) for each in sets] == result.multiplicity.tolist()
@@ -85,7 +90,7 @@ def test_each_of_the_230_groups_belongs_to_one_of_seven_systems() -> None:
 
 
 def test_silicon_has_its_well_known_lines() -> None:
-    result = space_groups.reflections(227, (4, 4, 4))
+    result = reflections(227, (4, 4, 4))
     lines = {tuple(sorted(map(abs, hkl))): m for hkl, m in zip(*(x.tolist() for x in result[:2]), strict=True)}
     squares = {sum(i * i for i in hkl): m for hkl, m in lines.items()}
     assert [(n, squares[n]) for n in (3, 8, 11, 16)] == [(3, 8), (8, 12), (11, 24), (16, 6)]
@@ -101,13 +106,13 @@ def test_form_factors_are_the_electron_count_in_the_forward_direction() -> None:
 
 def test_space_groups_do_not_need_gemmi() -> None:
     without_gemmi = "import sys; sys.modules['gemmi'] = None; from vitreous.powder.sim import space_groups"
-    python(f"{without_gemmi}; space_groups.reflections(225, (2, 2, 2))")
+    python(f"{without_gemmi}; space_groups.unique_reflections(*space_groups.operations(225), (2, 2, 2))")
 
 
 @pytest.mark.parametrize("number", [0, 231, -1])
 def test_an_invalid_group_number_is_refused(number: int) -> None:
     with pytest.raises(InputError, match=f"found number {number}, expected 1 to 230"):
-        space_groups.reflections(number, (1, 1, 1))
+        reflections(number, (1, 1, 1))
 
 
 def test_an_unknown_system_is_refused() -> None:

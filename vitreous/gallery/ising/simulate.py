@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from vitreous.core.errors import InputError, check_choice
-from vitreous.data.symmetry import roll
+from vitreous.data.transforms import roll
 from vitreous.gallery.ising.clusters import label_clusters
 from vitreous.gallery.ising.exact import check_temperature
 

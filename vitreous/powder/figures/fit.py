@@ -1,15 +1,17 @@
-"""Figure of a refinement: observed and calculated pattern, and their difference."""
+"""Figures of an indexed pattern: its refinement or, if there was none, its observed and calculated lines."""
 
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from vitreous.insight.style import figure
-from vitreous.powder.figures.reflections import label_strongest
+from vitreous.powder.figures.pattern import Ticks, label_strongest
 from vitreous.powder.refinement import Fit
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+    from vitreous.powder.solution import Solution
 
 _CLOSE_UP = 12  # reflections in the close-up
 _LABELS = 6  # of them with indices
@@ -19,16 +21,17 @@ _LABEL_DISTANCE, _LABEL_REACH = 0.07, 0.02  # of the axis
 def fit_figure(fit: Fit, title: str = "", ylabel: str = "intensity") -> "Figure":
     """Draw observed points, fitted curve, background, reflections and difference, and a close-up of low angles.
 
-    Args:
-        fit: result of `refine`.
-        title: text before the residual Rwp.
-        ylabel: label of the intensity axis.
+    The title stands before the residual Rwp.
     """
     with figure(10, 5.5) as drawing:
         whole, close = drawing.subplots(1, 2, width_ratios=(3, 2))
         _draw(whole, fit, np.ones(len(fit.two_theta), dtype=bool))
         _draw(close, fit, _low_angles(fit))
-        _label(close, fit)
+        low, high = close.get_xlim()
+        inside = np.flatnonzero((fit.positions > low) & (fit.positions < high))
+        ticks = Ticks(fit.positions[inside], fit.hkl[inside].tolist(), fit.intensities[inside])
+        apart, reach = _LABEL_DISTANCE * (high - low), _LABEL_REACH * (high - low)
+        label_strongest(close, ticks, (fit.two_theta, fit.calculated), _LABELS, apart, reach)
         text = f"$R_\\mathrm{{wp}}$ = {fit.rwp:.1%}, χ² = {fit.chi2:.3g}".replace("%", " %")
         name = title.replace("$", r"\$")
         whole.set_title(f"{name}, {text}" if name else text, loc="left", fontsize=9, parse_math=True)
@@ -64,11 +67,21 @@ def _draw(axes: Any, fit: Fit, points: Any) -> None:
     axes.margins(x=0.01)
 
 
-def _label(axes: Any, fit: Fit) -> None:
-    """Indices of the strongest reflections of the close-up."""
-    low, high = axes.get_xlim()
-    inside = np.flatnonzero((fit.positions > low) & (fit.positions < high))
-    label_strongest(
-        axes, fit.positions[inside], fit.hkl[inside].tolist(), fit.intensities[inside], (fit.two_theta, fit.calculated),
-        _LABELS, _LABEL_DISTANCE * (high - low), _LABEL_REACH * (high - low),
-    )  # fmt: skip
+def lines_figure(solution: "Solution", title: str = "") -> "Figure":
+    """Draw the observed lines, those without indices in another colour, and the calculated lines below."""
+    lines = solution.indexed_lines()
+    angles = np.array([line.two_theta for line in lines])
+    explained = np.array([line.hkl is not None for line in lines], dtype=bool)
+    limits = (max(0.1, angles[0] - 1), min(179.0, angles[-1] + 1)) if len(angles) else (0.1, 90.0)
+    _, calculated = solution.reflections(limits)
+    with figure(9, 3) as drawing:
+        axes = drawing.subplots()
+        for chosen, colour, label in ((explained, "C0", "indexed"), (~explained, "C3", "not indexed")):
+            axes.vlines(angles[chosen], 0.1, 1.0, color=colour, lw=1, label=label)
+        axes.vlines(calculated, -1.0, -0.1, color="0.5", lw=0.6, label="calculated")
+        axes.set_yticks([])
+        axes.set_xlabel("2θ (°)")
+        name = f"{solution.system} {solution.centring}, M20 {solution.m20:.1f}"
+        axes.set_title(f"{title}, {name}" if title else name, loc="left", fontsize=9)
+        axes.legend(frameon=False, fontsize=8, loc="upper right")
+    return drawing

@@ -5,13 +5,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from vitreous.core.errors import InputError, check_choice
 from vitreous.insight.style import check_format, figure, save
 from vitreous.powder.bragg import q_from_two_theta
-from vitreous.powder.figures.reflections import label_strongest
-from vitreous.powder.pattern import Pattern, require_wavelength
+from vitreous.powder.pattern import Floats, Pattern, require_wavelength
 
 _LABELS = 8  # reflections with indices
 _LABEL_DISTANCE = 0.025  # of the axis: nearer labels would overlap
@@ -21,9 +19,9 @@ _MAX_HEIGHT = 60.0  # inches
 class Ticks(NamedTuple):
     """Reflections: 2θ in degrees, indices and strengths."""
 
-    two_theta: NDArray[np.float64]
+    two_theta: Floats
     hkl: Sequence[Sequence[int]]
-    strength: NDArray[np.float64]
+    strength: Floats
 
 
 def pattern_figure(
@@ -37,10 +35,8 @@ def pattern_figure(
     """Draw one pattern, or several above each other, each scaled to its maximum, to a file.
 
     Args:
-        patterns: the patterns.
         path: a .png, .pdf or .svg file.
         ticks: reflections to mark below a single pattern; the strongest are labelled.
-        title: above the figure.
         axis: `two-theta`, or `q` = 4π sin θ / λ to compare patterns of different wavelengths.
         ylabel: label of the intensity axis of a single pattern.
     """
@@ -54,7 +50,9 @@ def pattern_figure(
         axes.set_xlabel(_axis_label(several, axis))
         axes.set_title(title, loc="left", fontsize=9)
         if len(several) == 1:
-            _draw_one(axes, several[0], axis, ylabel)
+            x = _positions(several[0].two_theta, several[0], axis)
+            axes.plot(x, several[0].intensity, lw=0.7, color="C0")
+            axes.set_ylabel(ylabel)
         else:
             _draw_stack(axes, several, axis)
         axes.margins(x=0)
@@ -71,15 +69,8 @@ def _axis_label(patterns: Sequence[Pattern], axis: str) -> str:
     return "2θ (°)" if same is None else f"2θ (°), λ = {same:.7g} Å"
 
 
-def _positions(two_theta: NDArray[np.float64], pattern: Pattern, axis: str) -> NDArray[np.float64]:
-    if axis == "two-theta":
-        return two_theta
-    return q_from_two_theta(two_theta, require_wavelength(pattern))
-
-
-def _draw_one(axes: Any, pattern: Pattern, axis: str, ylabel: str) -> None:
-    axes.plot(_positions(pattern.two_theta, pattern, axis), pattern.intensity, lw=0.7, color="C0")
-    axes.set_ylabel(ylabel)
+def _positions(two_theta: Floats, pattern: Pattern, axis: str) -> Floats:
+    return two_theta if axis == "two-theta" else q_from_two_theta(two_theta, require_wavelength(pattern))
 
 
 def _draw_stack(axes: Any, patterns: Sequence[Pattern], axis: str) -> None:
@@ -96,10 +87,37 @@ def _draw_stack(axes: Any, patterns: Sequence[Pattern], axis: str) -> None:
 
 def _mark(axes: Any, pattern: Pattern, ticks: Ticks, axis: str) -> None:
     """Marks below the pattern, and the indices of the strongest reflections above it."""
-    x = _positions(ticks.two_theta, pattern, axis)
-    grid = _positions(pattern.two_theta, pattern, axis)
+    x, grid = (_positions(angles, pattern, axis) for angles in (ticks.two_theta, pattern.two_theta))
     top = float(pattern.intensity.max())
     axes.plot(x, np.full(len(x), -0.05 * top), "|", color="C3", ms=7, mew=0.7)
     axes.set_ylim(-0.1 * top, 1.15 * top)
     apart = _LABEL_DISTANCE * (grid[-1] - grid[0])
-    label_strongest(axes, x, ticks.hkl, ticks.strength, (grid, pattern.intensity), _LABELS, apart, apart / 2)
+    label_strongest(axes, Ticks(x, ticks.hkl, ticks.strength), (grid, pattern.intensity), _LABELS, apart, apart / 2)
+
+
+def label_strongest(
+    axes: Any, ticks: Ticks, curve: tuple[Floats, Floats], most: int, apart: float, reach: float
+) -> None:
+    """Write the indices of the strongest reflections above a curve, at least `apart` from each other.
+
+    A label stands above the highest point of the curve within `reach`. Positions of the reflections and the curve, and
+    both distances, are in the units of the horizontal axis.
+    """
+    x, y = curve
+    labelled: list[float] = []
+    for i in np.argsort(-ticks.strength):
+        place = float(ticks.two_theta[i])
+        if len(labelled) == most:
+            break
+        if any(abs(place - other) < apart for other in labelled):
+            continue
+        labelled.append(place)
+        height = float(y[np.abs(x - place) < reach].max(initial=0.0))
+        style: Any = {"textcoords": "offset points", "ha": "center", "fontsize": 7, "parse_math": True}
+        axes.annotate(format_indices(ticks.hkl[i]), (place, height), (0, 3), **style)
+
+
+def format_indices(hkl: Sequence[int]) -> str:
+    """Miller indices as they are printed: bars for minus signs, spaces if one has two digits."""
+    words = [rf"\overline{{{-index}}}" if index < 0 else str(index) for index in hkl]
+    return "$" + (r"\," if max(map(abs, hkl)) > 9 else "").join(words) + "$"

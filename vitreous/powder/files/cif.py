@@ -6,7 +6,7 @@ import numpy as np
 
 from vitreous.core.errors import InputError
 from vitreous.core.extras import load_extra
-from vitreous.powder.files.content import Content, make_pattern
+from vitreous.powder.files.content import Content
 from vitreous.powder.pattern import Floats, Pattern
 from vitreous.powder.radiation import Radiation, radiation_from_file
 
@@ -36,7 +36,7 @@ def read_cif(content: Content) -> Pattern:
         if sigma is None and len(block.get(_WEIGHTS, [])) == len(y):
             weight, _ = _parse_numbers(block[_WEIGHTS])
             sigma = 1 / np.sqrt(weight) if np.all(weight > 0) else None
-        return make_pattern(x, y, sigma, _radiation([block, *blocks]))
+        return Pattern(x, y, sigma).with_radiation(_radiation([block, *blocks]))
     raise InputError(f"found no powder profile, expected {_ANGLES[1]} and {_INTENSITIES[1]} or similar")
 
 

@@ -11,19 +11,12 @@ import numpy as np
 
 from vitreous.core.errors import InputError
 from vitreous.core.extras import load_extra
-from vitreous.powder.pattern import Floats, Pattern
-from vitreous.powder.radiation import Radiation
+from vitreous.powder.pattern import Floats
 
 
 @dataclass(frozen=True)
 class Content:
-    """The bytes of a file.
-
-    Args:
-        data: the bytes, decompressed.
-        kind: lower-case suffix of the file, e.g. `.xy`.
-        max_bytes: size limit of each member of a zip.
-    """
+    """Decompressed bytes of a file, its lower-case suffix, e.g. `.xy`, and the size limit of each member of a zip."""
 
     data: bytes
     kind: str
@@ -45,25 +38,15 @@ class Content:
         points = load_extra("geddes", "powder").read_bytes(self.data, f"pattern{self.kind}")
         return np.array(points.x, dtype=np.float64), np.array(points.y, dtype=np.float64)
 
-    def members(self, name: str) -> Iterator[bytes]:
-        """Contents of the members of a zip whose path matches a regular expression."""
+    def xml_member(self, name: str) -> ElementTree.Element:
+        """The first XML file in a zip whose path matches a regular expression; an empty element if there is none."""
         with zipfile.ZipFile(io.BytesIO(self.data)) as archive:
             for member in archive.infolist():
-                if member.file_size > self.max_bytes:
-                    raise InputError(
-                        f"{member.filename!r} would unpack to {member.file_size} bytes, expected {self.max_bytes} "
-                        "at most"
-                    )
-            for path in sorted(archive.namelist()):
-                if re.fullmatch(name, path, re.IGNORECASE):
-                    yield archive.read(path)
-
-
-def make_pattern(two_theta: Floats, intensity: Floats, sigma: Floats | None, radiation: Radiation) -> Pattern:
-    """An unchecked pattern from what a file holds."""
-    return Pattern(
-        two_theta, intensity, sigma, radiation.wavelength, "", radiation.wavelength2, radiation.ratio
-    )  # fmt: skip
+                if (size := member.file_size) > (most := self.max_bytes):
+                    raise InputError(f"{member.filename!r} would unpack to {size} bytes, expected {most} at most")
+            paths = (path for path in sorted(archive.namelist()) if re.fullmatch(name, path, re.IGNORECASE))
+            path = next(paths, None)
+            return ElementTree.Element("none") if path is None else parse_xml(archive.read(path))
 
 
 class _NoDoctype(ElementTree.TreeBuilder):

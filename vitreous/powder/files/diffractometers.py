@@ -6,9 +6,10 @@ range is read.
 
 import re
 import struct
+from collections.abc import Callable
 
-from vitreous.powder.files.content import Content, elements_named, in_angstrom, make_pattern, number_of, parse_xml
-from vitreous.powder.files.gsas import read_gsas
+from vitreous.powder.files.content import Content, elements_named, in_angstrom, number_of, parse_xml
+from vitreous.powder.files.text import read_gsas
 from vitreous.powder.pattern import Pattern
 from vitreous.powder.radiation import Radiation, radiation_from_file
 
@@ -17,37 +18,36 @@ _RAW4_FIRST_SEGMENT = 61
 _RAW4_SOURCE_SEGMENT, _RAW4_RANGE_SEGMENTS = 30, (0, 160)
 
 
-def read_xrdml(content: Content) -> Pattern:
-    """Panalytical: `usedWavelength` holds the doublet, and which of its lines was intended."""
-    radiation = Radiation()
-    for used in elements_named(parse_xml(content.data), "usedWavelength"):
-        if "beta" in used.get("intended", "").lower():
-            radiation = radiation_from_file(number_of(used, "kBeta"))
-        else:
-            names = ("kAlpha1", "kAlpha2", "ratioKAlpha2KAlpha1")
-            radiation = radiation_from_file(*(number_of(used, name) for name in names))
-        break
-    return make_pattern(*content.counts(), None, radiation)
+def read_diffractometer(content: Content) -> Pattern:
+    """Panalytical XRDML, Rigaku RAS and RASX, and Bruker BRML."""
+    radiation = _RADIATION[content.kind](content)
+    return Pattern(*content.counts()).with_radiation(radiation)
 
 
-def read_ras(content: Content) -> Pattern:
-    """Rigaku text: lines `*KEY "value"` above the points."""
+def _xrdml_radiation(content: Content) -> Radiation:
+    """`usedWavelength` holds the doublet, and which of its lines was intended."""
+    used = next(elements_named(parse_xml(content.data), "usedWavelength"), None)
+    if used is None:
+        return Radiation()
+    is_beta = "beta" in used.get("intended", "").lower()
+    names = ("kBeta",) if is_beta else ("kAlpha1", "kAlpha2", "ratioKAlpha2KAlpha1")
+    return radiation_from_file(*(number_of(used, name) for name in names))
+
+
+def _ras_radiation(content: Content) -> Radiation:
+    """Lines `*KEY "value"` above the points hold the wavelengths."""
     pairs = dict(re.findall(r'^\*HW_XG_(\w+)\s+"([^"]*)"', content.text(), re.MULTILINE))
     unit = pairs.get("WAVE_LENGTH_UNIT")
     first, second = (in_angstrom(pairs.get(f"WAVE_LENGTH_ALPHA{line}"), unit) for line in (1, 2))
-    return make_pattern(*content.counts(), None, _rigaku_radiation(first, second, pairs.get("WAVE_TYPE")))
+    return _rigaku_radiation(first, second, pairs.get("WAVE_TYPE"))
 
 
-def read_rasx(content: Content) -> Pattern:
-    """Rigaku zip: the conditions of the first scan hold the wavelengths."""
-    radiation = Radiation()
-    for member in content.members(r"Data0/.*Conditions.*\.xml"):
-        root = parse_xml(member)
-        wave_type = next((element.text for element in elements_named(root, "WaveType")), None)
-        first, second = (number_of(root, f"WavelengthKalpha{line}") for line in (1, 2))
-        radiation = _rigaku_radiation(first, second, wave_type)
-        break
-    return make_pattern(*content.counts(), None, radiation)
+def _rasx_radiation(content: Content) -> Radiation:
+    """The conditions of the first scan hold the wavelengths."""
+    root = content.xml_member(r"Data0/.*Conditions.*\.xml")
+    wave_type = next((element.text for element in elements_named(root, "WaveType")), None)
+    first, second = (number_of(root, f"WavelengthKalpha{line}") for line in (1, 2))
+    return _rigaku_radiation(first, second, wave_type)
 
 
 def _rigaku_radiation(first: float | None, second: float | None, wave_type: str | None) -> Radiation:
@@ -56,23 +56,27 @@ def _rigaku_radiation(first: float | None, second: float | None, wave_type: str 
     return radiation_from_file(first, None if single else second)
 
 
-def read_brml(content: Content) -> Pattern:
-    """Bruker zip: the file of the points also holds the wavelengths."""
-    radiation = Radiation()
-    for member in content.members(r".*RawData0\.xml"):
-        root = parse_xml(member)
-        names = ("WaveLengthAlpha1", "WaveLengthAlpha2", "WaveLengthRatio")
-        radiation = radiation_from_file(*(number_of(root, name) for name in names))
-        break
-    return make_pattern(*content.counts(), None, radiation)
+def _brml_radiation(content: Content) -> Radiation:
+    """The file of the points also holds the wavelengths."""
+    root = content.xml_member(r".*RawData0\.xml")
+    names = ("WaveLengthAlpha1", "WaveLengthAlpha2", "WaveLengthRatio")
+    return radiation_from_file(*(number_of(root, name) for name in names))
+
+
+_RADIATION: dict[str, Callable[[Content], Radiation]] = {
+    ".xrdml": _xrdml_radiation,
+    ".ras": _ras_radiation,
+    ".rasx": _rasx_radiation,
+    ".brml": _brml_radiation,
+}
 
 
 def read_raw(content: Content) -> Pattern:
     """Bruker binary, versions RAW1.01 and RAW4.00; GSAS text has the same suffix."""
     if not content.data.startswith(b"RAW"):
         return read_gsas(content)
-    x, y = content.counts()  # also verifies all lengths in the file
-    return make_pattern(x, y, None, _raw_radiation(content.data))
+    pattern = Pattern(*content.counts())  # also verifies all lengths in the file
+    return pattern.with_radiation(_raw_radiation(content.data))
 
 
 def _raw_radiation(data: bytes) -> Radiation:

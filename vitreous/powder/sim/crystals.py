@@ -3,7 +3,7 @@
 Random numbers come from torch's default generator of the device, so `torch.manual_seed` determines all of them.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
@@ -14,7 +14,9 @@ from vitreous.core.errors import InputError, check_choice
 from vitreous.powder.cell import PAIRS, quadratic_form, reciprocal_metric
 from vitreous.powder.reduction import is_niggli_reduced
 from vitreous.powder.sim import space_groups
-from vitreous.powder.sim.tables import load_table
+from vitreous.powder.sim.space_groups import load_table
+
+Device = torch.device | str
 
 _FALL_OFF = (2.5, 6.0)  # Å², Debye-Waller factors that replace form factors and vibration of the atoms
 _MAX_LENGTH = 30.0  # Å
@@ -22,8 +24,6 @@ _HOLOHEDRIES = {  # a space group with the point symmetry of the lattice
     "triclinic": 2, "monoclinic": 10, "orthorhombic": 47, "tetragonal": 123, "trigonal": 191, "hexagonal": 191,
     "cubic": 221,
 }  # fmt: skip
-
-
 _AXES = ((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0))
 _DIRECTIONS = {
     "tetragonal": _AXES[2:], "trigonal": _AXES[2:], "hexagonal": _AXES[2:], "cubic": ((1 / 3, 1 / 3, 1 / 3),)
@@ -32,34 +32,20 @@ _DIRECTIONS = {
 
 @dataclass(frozen=True)
 class Lines:
-    """The diffraction lines of a batch of crystals.
+    """The diffraction lines of a batch of crystals, and the possible axes of preferred orientation."""
 
-    Args:
-        s: `(n,)`, 1/d in 1/Å.
-        intensity: `(n,)`, multiplicity times |F|², in any unit.
-        owner: `(n,)`, the crystal of each line.
-        tilt: `(n, 3)`, cos² of the angles between the plane normal and a*, b* and c*.
-        directions: `(k, 3)`, possible axes of preferred orientation as weights of a*, b* and c*, to average over
-            equivalent axes.
-        count: number of crystals.
-    """
-
-    s: Tensor
-    intensity: Tensor
-    owner: Tensor
-    tilt: Tensor
-    directions: Tensor
-    count: int
+    s: Tensor  # (n,), 1/d in 1/Å
+    intensity: Tensor  # (n,), multiplicity times |F|², in any unit
+    owner: Tensor  # (n,), the crystal of each line
+    tilt: Tensor  # (n, 3), cos² of the angles between the plane normal and a*, b* and c*
+    directions: Tensor  # (k, 3), axes as weights of a*, b* and c*, to average over equivalent axes
+    count: int  # of crystals
 
     def joined(self, s: Tensor, intensity: Tensor, owner: Tensor, tilt: Tensor) -> "Lines":
         """These and other lines of the same crystals."""
-        return replace(
-            self,
-            s=torch.cat([self.s, s]),
-            intensity=torch.cat([self.intensity, intensity]),
-            owner=torch.cat([self.owner, owner]),
-            tilt=torch.cat([self.tilt, tilt]),
-        )
+        pairs = ((self.s, s), (self.intensity, intensity), (self.owner, owner), (self.tilt, tilt))
+        s, intensity, owner, tilt = (torch.cat(pair) for pair in pairs)
+        return Lines(s, intensity, owner, tilt, self.directions, self.count)
 
 
 @dataclass(frozen=True)
@@ -71,7 +57,7 @@ class Crystals:
     lines: Lines
 
 
-def random_crystals(system: str, count: int, s_max: float, device: torch.device | str = "cpu") -> Crystals:
+def random_crystals(system: str, count: int, s_max: float, device: Device = "cpu") -> Crystals:
     """Crystals of a system with all lines up to 1/d = `s_max` (1/Å).
 
     Intensities follow Wilson's statistics: |F|² has an exponential distribution or, in centrosymmetric groups, that of
@@ -98,7 +84,7 @@ def random_crystals(system: str, count: int, s_max: float, device: torch.device 
     return Crystals(cell, table.numbers[group], Lines(s, intensity, owner, tilt, table.directions, count))
 
 
-def random_cells(system: str, count: int, device: torch.device | str = "cpu") -> Tensor:
+def random_cells(system: str, count: int, device: Device = "cpu") -> Tensor:
     """Realistic cells `(count, 6)`; triclinic ones are Niggli-reduced, half of them acute."""
     if system != "triclinic":
         values = _draw_parameters(system, count, device)
@@ -121,7 +107,7 @@ def random_cells(system: str, count: int, device: torch.device | str = "cpu") ->
     return torch.cat(accepted)[:count]
 
 
-def _draw_parameters(system: str, count: int, device: torch.device | str) -> Tensor:
+def _draw_parameters(system: str, count: int, device: Device) -> Tensor:
     """Parameters `(count, k)` with the marginal distributions and the correlations of the prior."""
     quantiles, factor = _marginals(system, torch.device(device))
     normal = torch.randn(count, len(factor), device=device) @ factor.T
@@ -136,10 +122,8 @@ def _draw_parameters(system: str, count: int, device: torch.device | str) -> Ten
 @lru_cache(maxsize=32)
 def _marginals(system: str, device: torch.device) -> tuple[Tensor, Tensor]:
     """Quantiles of each parameter, and the Cholesky factor of their correlations."""
-    quantiles, factor = (
-        torch.as_tensor(load_table("prior")[f"{system}_{name}"], device=device) for name in ("quantiles", "factor")
-    )
-    return quantiles, factor
+    quantiles, factor = (load_table("prior")[f"{system}_{name}"] for name in ("quantiles", "factor"))
+    return torch.as_tensor(quantiles, device=device), torch.as_tensor(factor, device=device)
 
 
 @dataclass(frozen=True)
@@ -160,32 +144,27 @@ def _table(system: str, s_max: float, device: torch.device) -> _Table:
     if not 0 < s_max <= 2:
         raise InputError(f"s_max: found {s_max:g}, expected 0 to 2 per ångström")
     prior, numbers = load_table("prior"), np.array(space_groups.groups_of_system(system))
-    longest = _longest_axes(system)
-    most = (int(longest[0] * s_max), int(longest[1] * s_max), int(longest[2] * s_max))
+    most = [int(length * s_max) for length in _longest_axes(system)]
     rotations, translations = space_groups.operations(_HOLOHEDRIES[system])
     hkl = space_groups.unique_reflections(rotations, translations, most).hkl.double()
     images = torch.einsum("mi,nij->nmj", hkl, torch.as_tensor(rotations, dtype=torch.float64))
     frequency = prior["frequency"][numbers - 1]
     numbers, frequency = numbers[frequency > 0], frequency[frequency > 0]
     absent = [space_groups.are_absent(images.flatten(0, 1), int(n)).view(images.shape[:2]) for n in numbers]
-    present = ~torch.stack(absent)
     return _Table(
         hkl.float().to(device),
         torch.stack([hkl[:, i] * hkl[:, j] for i, j in PAIRS], dim=1).float().to(device),
         torch.as_tensor(numbers, device=device),
-        present.any(1).to(device),
+        (~torch.stack(absent)).any(1).to(device),
         torch.tensor([space_groups.centrosymmetric(int(n)) for n in numbers], device=device),
         torch.as_tensor(frequency, device=device),
         torch.tensor(_DIRECTIONS.get(system, _AXES), device=device),
     )
 
 
-def _longest_axes(system: str) -> tuple[float, float, float]:
+def _longest_axes(system: str) -> list[float]:
     """The longest axes of `random_cells`, in ångström."""
     top = load_table("prior")[f"{system}_quantiles"][:, -1].astype(float)
-    if system == "triclinic":
-        a, b = np.exp(top[0]), np.exp(top[0] + top[1])
-        return float(a), float(b), min(_MAX_LENGTH, float(np.exp(top[:3].sum())))
-    lengths = np.exp(top[:3]) if system in ("monoclinic", "orthorhombic") else np.exp(top[[0, 0, -1]])
-    a, b, c = np.minimum(lengths, _MAX_LENGTH).tolist()
-    return a, b, c
+    logarithms = top[:3] if system in ("triclinic", "monoclinic", "orthorhombic") else top[[0, 0, -1]]
+    lengths = np.exp(logarithms.cumsum() if system == "triclinic" else logarithms)  # triclinic: of ratios
+    return np.minimum(lengths, _MAX_LENGTH).tolist()  # type: ignore[no-any-return]

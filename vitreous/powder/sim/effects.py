@@ -67,12 +67,10 @@ class Effects(Settings):
         if not 0 <= low < high <= 180:
             raise InputError(f"two_theta: found {low:g} to {high:g}, expected an ascending range within 0 to 180°")
         self._at_least(50, "points")
-        for name, (smallest, largest) in EFFECT_LIMITS.items():
+        for name, (least, most) in EFFECT_LIMITS.items():
             first, last = getattr(self, name)
-            if not smallest <= first <= last <= largest:
-                raise InputError(
-                    f"{name}: found {first:g} to {last:g}, expected a range within {smallest:g} to {largest:g}"
-                )
+            if not least <= first <= last <= most:
+                raise InputError(f"{name}: found {first:g} to {last:g}, expected a range within {least:g} to {most:g}")
         if 0 < self.counts[1] < 1:
             raise InputError(f"counts: found {self.counts[0]:g} to {self.counts[1]:g}, expected 0 or at least 1")
         low, high = WAVELENGTH_RANGE

@@ -20,7 +20,7 @@ from vitreous.powder.lattice import PRIMITIVE
 from vitreous.powder.radiation import CU_KALPHA1
 from vitreous.powder.reduction import LENGTH_NAMES, superbase_lengths
 from vitreous.powder.sim import space_groups
-from vitreous.powder.sim.crystals import Lines, random_crystals
+from vitreous.powder.sim.crystals import Device, Lines, random_crystals
 from vitreous.powder.sim.effects import Range
 from vitreous.powder.sim.measurement import add_impurity, log_uniform, lorentz_polarisation, uniform
 
@@ -69,35 +69,31 @@ class ListEffects:
     """Share of shortened lists."""
 
 
-def random_lists(
-    count: int, device: torch.device | str = "cpu", effects: ListEffects | None = None
-) -> tuple[Tensor, Tensor]:
+def random_lists(count: int, device: Device = "cpu", effects: ListEffects | None = None) -> tuple[Tensor, Tensor]:
     """Lists `(count, 3, MAX_LINES)` with the rows `ROWS`, and the reciprocal lattices behind them `(count, 6)`.
 
     The unit of length of each list is 1/d of its 20th line, or of its last one if it has fewer. A lattice is described
     by `superbase_lengths`, divided by the square of the unit.
     """
-    parts = [random_lists_of_system(system, n, device, effects) for system, n in _counts(count).items() if n]
+    ends = np.round(np.cumsum(list(_SHARES.values())) * count).astype(int)
+    counts = zip(_SHARES, np.diff(ends, prepend=0).tolist(), strict=True)
+    parts = [random_lists_of_system(system, n, device, effects) for system, n in counts if n]
     order = torch.randperm(count, device=device)
     x, unit, inverse = (torch.cat([part[i] for part in parts])[order] for i in range(3))
     return x, superbase_lengths(inverse) / unit.square()[:, None]
 
 
-def _counts(count: int) -> dict[str, int]:
-    """Lists of each system in a batch."""
-    ends = np.round(np.cumsum(list(_SHARES.values())) * count).astype(int)
-    return dict(zip(_SHARES, np.diff(ends, prepend=0).tolist(), strict=True))
-
-
 def random_lists_of_system(
-    system: str, count: int, device: torch.device | str = "cpu", effects: ListEffects | None = None
+    system: str, count: int, device: Device = "cpu", effects: ListEffects | None = None
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Lists, their units in 1/Å `(count,)` and the metrics of the primitive reciprocal lattices `(count, 3, 3)`."""
     effects = effects or ListEffects()
     crystals = random_crystals(system, count, _S_MAX.get(system, _S_MAX_OTHERS), device)
     base = _primitive_bases(torch.device(device))[crystals.group]
     inverse = base @ reciprocal_metric(crystals.cell) @ base.mT
-    angle, intensity = _visible_lines(_with_impurities(crystals.lines, effects), effects)
+    share = log_uniform(effects.impurity, count, crystals.lines.s.device)
+    lines = add_impurity(crystals.lines, torch.where(torch.rand_like(share) < effects.mixed, share, 0.0))
+    angle, intensity = _visible_lines(lines, effects)
     return *as_lists(*_reported_lines(angle, intensity, effects)), inverse
 
 
@@ -106,12 +102,6 @@ def _primitive_bases(device: torch.device) -> Tensor:
     """Transformations of the reciprocal basis to a primitive one, by space group number: `(231, 3, 3)`."""
     direct = [np.array(PRIMITIVE[space_groups.centring(n) if n else "P"], np.float64) for n in range(231)]
     return torch.as_tensor(np.linalg.inv(np.stack(direct)).transpose(0, 2, 1).astype(np.float32), device=device)
-
-
-def _with_impurities(lines: Lines, effects: ListEffects) -> Lines:
-    """Some crystals with the lines of another one."""
-    share = log_uniform(effects.impurity, lines.count, lines.s.device)
-    return add_impurity(lines, torch.where(torch.rand_like(share) < effects.mixed, share, 0.0))
 
 
 def _visible_lines(lines: Lines, effects: ListEffects) -> tuple[Tensor, Tensor]:
@@ -171,11 +161,9 @@ def _merge_lines(angle: Tensor, intensity: Tensor, resolution: Tensor) -> tuple[
 
 
 def as_lists(s: Tensor, intensity: Tensor) -> tuple[Tensor, Tensor]:
-    """Lists `(B, 3, MAX_LINES)` and their units `(B,)`.
+    """Lists `(B, 3, MAX_LINES)` and their units `(B,)` from ascending 1/d `(B, n)`, n up to MAX_LINES.
 
-    Args:
-        s: ascending 1/d `(B, n)`, n up to MAX_LINES.
-        intensity: `(B, n)` relative to the strongest of the pattern; 0 where there is no line.
+    Intensities `(B, n)` are relative to the strongest of the pattern; 0 where there is no line.
     """
     present = intensity > 0
     last = present.sum(1, keepdim=True) - 1

@@ -6,7 +6,7 @@ angle by the profile's analytic Fourier transform; between the reference angles,
 
 import math
 from collections.abc import Callable
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import NamedTuple
 
 import torch
@@ -14,7 +14,7 @@ from torch import Tensor
 
 from vitreous.powder.bragg import bragg_angle
 from vitreous.powder.lineshape import caglioti, slit_quadrature
-from vitreous.powder.sim.crystals import Crystals, Lines, random_crystals
+from vitreous.powder.sim.crystals import Crystals, Device, Lines, random_crystals
 from vitreous.powder.sim.effects import EFFECT_LIMITS, Effects, Range
 
 _NODES = 6  # reference angles of the profile
@@ -23,11 +23,10 @@ _FINE = 2  # grid points of the lines per point of the pattern
 _SLIT_POINTS, _SLIT_DIGITS = 8, 7
 _WIDTH_ANGLE = 30  # degrees of 2θ at which the width is given
 _LARGEST_SINE = 0.99999
+_compile = lru_cache(maxsize=4)(partial(torch.compile, dynamic=True))  # on a GPU: one pass over memory, not sixty
 
 
-def random_patterns(
-    system: str, count: int, effects: Effects, device: torch.device | str = "cpu"
-) -> tuple[Tensor, Crystals]:
+def random_patterns(system: str, count: int, effects: Effects, device: Device = "cpu") -> tuple[Tensor, Crystals]:
     """Measured patterns `(count, points)` of random crystals of a system, and the crystals."""
     crystals = random_crystals(system, count, effects.s_max, device)
     return measure(crystals.lines, effects), crystals
@@ -44,14 +43,6 @@ def march_dollase(cos2: Tensor, r: Tensor) -> Tensor:
     return (r.square() * cos2 + (1 - cos2) / r).pow(-1.5)
 
 
-class _Peaks(NamedTuple):
-    """Lines at their observed angles."""
-
-    angle: Tensor  # (n,), 2θ in degrees
-    area: Tensor  # (n,)
-    owner: Tensor  # (n,)
-
-
 def measure(lines: Lines, effects: Effects) -> Tensor:
     """Patterns `(B, points)`: counts or, without noise, intensities with a maximum of 1."""
     count, device = lines.count, lines.s.device
@@ -64,7 +55,7 @@ def measure(lines: Lines, effects: Effects) -> Tensor:
     peaks = _peaks(lines, area, effects.wavelength, draws, torch.ones_like(draws["alpha2"]))
     if effects.alpha2[1] > 0:
         second = _peaks(lines, area, effects.wavelength2, draws, draws["alpha2"])
-        peaks = _Peaks(*(torch.cat(pair) for pair in zip(peaks, second, strict=True)))
+        peaks = tuple(torch.cat(pair) for pair in zip(peaks, second, strict=True))
     pattern = _convolve(peaks, effects, draws, count)
     angles = effects.angles(device).float()
     measured = angles >= draws["start"][:, None]
@@ -107,8 +98,10 @@ def _texture(lines: Lines, r: Tensor) -> Tensor:
     return (factors * chosen[lines.owner]).sum(1)
 
 
-def _peaks(lines: Lines, area: Tensor, wavelength: float, draws: dict[str, Tensor], share: Tensor) -> _Peaks:
-    """Observed angles (Bragg's law and the shifts of the instrument) and areas (Lorentz-polarisation factor)."""
+def _peaks(
+    lines: Lines, area: Tensor, wavelength: float, draws: dict[str, Tensor], share: Tensor
+) -> tuple[Tensor, ...]:
+    """Observed angles (Bragg's law and shifts of the instrument), areas (Lorentz-polarisation factor) and crystals."""
     reached = lines.s * (wavelength / 2) < _LARGEST_SINE
     s, owner = lines.s, lines.owner
     if not bool(reached.all()):
@@ -116,22 +109,23 @@ def _peaks(lines: Lines, area: Tensor, wavelength: float, draws: dict[str, Tenso
     theta = bragg_angle(s, wavelength)
     angle = torch.rad2deg(2 * theta)
     area = area * lorentz_polarisation(angle) * share[owner]
-    return _Peaks(angle + draws["zero"][owner] + draws["displacement"][owner] * theta.cos(), area, owner)
+    return angle + draws["zero"][owner] + draws["displacement"][owner] * theta.cos(), area, owner
 
 
-def _convolve(peaks: _Peaks, effects: Effects, draws: dict[str, Tensor], count: int) -> Tensor:
+def _convolve(peaks: tuple[Tensor, ...], effects: Effects, draws: dict[str, Tensor], count: int) -> Tensor:
     """Patterns `(B, points)` of lines with their profiles."""
-    device = peaks.angle.device
+    angle, area, owner = peaks  # each (n,)
+    device = angle.device
     grids = _grids(effects.two_theta, effects.points, device)
     # Each line is shared among two reference angles and two grid points.
-    node = torch.searchsorted(grids.nodes, peaks.angle, right=True).clamp(1, _NODES - 1) - 1
-    part = ((peaks.angle - grids.nodes[node]) / (grids.nodes[node + 1] - grids.nodes[node])).clamp(0, 1)
-    place = (peaks.angle - effects.two_theta[0]) / grids.step
+    node = torch.searchsorted(grids.nodes, angle, right=True).clamp(1, _NODES - 1) - 1
+    part = ((angle - grids.nodes[node]) / (grids.nodes[node + 1] - grids.nodes[node])).clamp(0, 1)
+    place = (angle - effects.two_theta[0]) / grids.step
     inside = (place >= 0) & (place < grids.length - 1)
     low = place.clamp(0, grids.length - 2).long()
     offset = place - low
-    area = torch.where(inside, peaks.area, 0.0)
-    first = (peaks.owner * _NODES + node) * grids.length + low
+    area = torch.where(inside, area, 0.0)
+    first = (owner * _NODES + node) * grids.length + low
     grid = torch.zeros(count * _NODES * grids.length, device=device)
     for shift, weight in (
         (0, (1 - part) * (1 - offset)), (1, (1 - part) * offset),
@@ -139,7 +133,7 @@ def _convolve(peaks: _Peaks, effects: Effects, draws: dict[str, Tensor], count: 
     ):  # fmt: skip
         grid.index_add_(0, first + shift, area * weight)
     spectrum = torch.fft.rfft(grid.view(count, _NODES, grids.length))[..., : len(grids.frequency)]
-    apply: Callable[..., Tensor] = _compiled(_apply_profiles) if device.type == "cuda" else _apply_profiles
+    apply: Callable[..., Tensor] = _compile(_apply_profiles) if device.type == "cuda" else _apply_profiles
     settings = [draws[name] for name in ("width", "slope", "dip", "mixing", "asymmetry")]
     axial = effects.asymmetry[1] > 0
     total = torch.view_as_complex(
@@ -173,12 +167,6 @@ def _grids(two_theta: Range, points: int, device: torch.device) -> _Grids:
     phase = torch.arange(_MAX_PHASE * _PHASE_STEPS)[:, None] / _PHASE_STEPS * height.square()
     slit = torch.stack([phase.cos() @ weight, phase.sin() @ weight]).float().to(device)
     return _Grids(step, length, nodes, frequency, 1 / torch.sinc(frequency * step).square(), slit)
-
-
-@lru_cache(maxsize=4)
-def _compiled(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """On a GPU, one pass over memory instead of sixty."""
-    return torch.compile(function, dynamic=True)
 
 
 def _apply_profiles(

@@ -2,23 +2,22 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
-from torch import Tensor
 
 from vitreous.core.errors import InputError
 from vitreous.powder.bragg import two_theta_from_s
 from vitreous.powder.cell import check_cell
+from vitreous.powder.figures.pattern import Ticks
 from vitreous.powder.pattern import Pattern
 from vitreous.powder.radiation import radiation_from_user
 from vitreous.powder.sim import space_groups, structure
 from vitreous.powder.sim.crystals import Lines, random_crystals
-from vitreous.powder.sim.effects import CLEAN, Effects
+from vitreous.powder.sim.effects import CLEAN, EFFECT_LIMITS, Effects
 from vitreous.powder.sim.measurement import lorentz_polarisation, measure
 from vitreous.powder.sim.structure import Cell, StructureLines
 from vitreous.powder.sim.structure_files import read_cif
@@ -48,7 +47,7 @@ def choose_effects(
     wavelength: float | None = None,
     clean: bool = False,
 ) -> Effects:
-    """Effects of a laboratory diffractometer, or of none, with some replaced.
+    """Effects of a laboratory diffractometer, or of none if `clean`, with some replaced.
 
     Args:
         ranges: one value, or the two ends of a range, for each effect to replace.
@@ -56,23 +55,18 @@ def choose_effects(
         points: of the pattern; by default in steps of 0.02°.
         anode: of the X-ray tube, for Kα1 and Kα2; copper by default.
         wavelength: of monochromatic radiation in ångström, instead of an anode.
-        clean: switch off all other effects.
     """
     for name, ends in ranges.items():
         if len(ends) not in (1, 2):
             raise InputError(f"{name}: found {len(ends)} numbers, expected one, or the two ends of a range")
     changes: dict[str, Any] = {name: (float(ends[0]), float(ends[-1])) for name, ends in ranges.items()}
-    base = CLEAN if clean else Effects()
     radiation = radiation_from_user(wavelength, anode if wavelength is not None or anode else "Cu")
+    lines: dict[str, Any] = {"wavelength": radiation.wavelength, "wavelength2": radiation.wavelength2}
     if wavelength is not None:
         if max(changes.get("alpha2", (0.0,))) > 0:
             raise InputError("alpha2: a single wavelength has no Kα2; use --anode instead")
-        base = replace(base, wavelength=wavelength, wavelength2=wavelength, alpha2=(0.0, 0.0))
-    else:
-        assert radiation.wavelength is not None
-        assert radiation.wavelength2 is not None
-        base = replace(base, wavelength=radiation.wavelength, wavelength2=radiation.wavelength2)
-    base = replace(base, two_theta=two_theta, start=(0.0, 0.0))
+        lines |= {"wavelength2": wavelength, "alpha2": (0.0, 0.0)}
+    base = replace(CLEAN if clean else Effects(), two_theta=two_theta, start=(0.0, 0.0), **lines)
     points = round((two_theta[1] - two_theta[0]) / _STEP) if points is None else points
     if points > _MAX_POINTS:
         raise InputError(f"points: found {points}, expected {_MAX_POINTS} at most")
@@ -82,11 +76,8 @@ def choose_effects(
 def draw_effects(effects: Effects) -> Effects:
     """Effects with one random value of each range."""
     values: dict[str, Any] = {}
-    for name in (field.name for field in fields(effects)):
-        ends = getattr(effects, name)
-        if not isinstance(ends, tuple) or name == "two_theta":
-            continue
-        low, high = ends
+    for name in EFFECT_LIMITS:
+        low, high = getattr(effects, name)
         if name == "counts" and high > 0:
             value = math.exp(_draw_between(math.log(max(1.0, low)), math.log(max(1.0, high))))
         else:
@@ -108,11 +99,7 @@ def crystal_from_cif(path: Path, s_max: float) -> Crystal:
 
 
 def crystal_from_cell(cell: Sequence[float], number: int, s_max: float, name: str = "cell") -> Crystal:
-    """A crystal with a cell and a space group, and random intensities with Wilson's statistics.
-
-    |F|² of a general reflection has an exponential distribution, that of a centric one is a squared normal variable.
-    The mean is inversely proportional to the multiplicity, so all lines are equally strong on average.
-    """
+    """A crystal with a cell and a space group, and random intensities with the statistics of `random_crystals`."""
     check_cell(cell, name)
     a, b, c, alpha, beta, gamma = (float(x) for x in cell)
     parameters, operations = (a, b, c, alpha, beta, gamma), space_groups.operations(number)
@@ -137,7 +124,7 @@ def simulate_pattern(crystal: Crystal, effects: Effects) -> Pattern:
     """The measured pattern of a crystal: counts with standard errors or, without noise, intensities up to 1."""
     lines = crystal.lines
     low, high = effects.two_theta
-    angle = _angles(crystal.unique_lines, effects)
+    angle = two_theta_from_s(crystal.unique_lines.s, effects.wavelength)
     if not bool(((angle > low) & (angle < high)).any()):
         raise InputError(f"{crystal.name}: has no line from {low:g} to {high:g}° at {effects.wavelength:g} Å")
     if effects.impurity[1] > 0:
@@ -145,33 +132,22 @@ def simulate_pattern(crystal: Crystal, effects: Effects) -> Pattern:
         effects = replace(effects, impurity=(0.0, 0.0))
     intensity = measure(lines, effects)[0].double().numpy()
     ratio = effects.alpha2[0] if effects.alpha2[0] == effects.alpha2[1] else 0.0
-    return Pattern(
-        effects.angles().numpy().round(6),
-        intensity,
-        np.sqrt(np.maximum(intensity, 1.0)) if effects.counts[1] > 0 else None,
-        effects.wavelength,
-        crystal.name,
-        effects.wavelength2 if ratio else None,
-        ratio,
-    )
+    sigma = np.sqrt(np.maximum(intensity, 1.0)) if effects.counts[1] > 0 else None
+    second = effects.wavelength2 if ratio else None
+    angles = effects.angles().numpy().round(6)
+    return Pattern(angles, intensity, sigma, effects.wavelength, crystal.name, second, ratio)
 
 
-def reflection_ticks(
-    crystal: Crystal, effects: Effects
-) -> tuple[NDArray[np.float64], list[tuple[int, ...]], NDArray[np.float64]]:
+def reflection_ticks(crystal: Crystal, effects: Effects) -> Ticks:
     """Ideal 2θ of the lines of a crystal in degrees, their indices and their intensities."""
     lines = crystal.unique_lines
-    angle = _angles(lines, effects)
+    angle = two_theta_from_s(lines.s, effects.wavelength)
     strength = lines.intensity * lorentz_polarisation(angle)
     low, high = effects.two_theta
     inside = (angle >= low) & (angle <= high)
     inside &= strength > _FAINTEST * (strength[inside].max() if inside.any() else 0)
     hkl = [tuple(int(index) for index in row) for row in lines.hkl[inside].tolist()]
-    return angle[inside].numpy(), hkl, strength[inside].numpy()
-
-
-def _angles(lines: StructureLines, effects: Effects) -> Tensor:
-    return two_theta_from_s(lines.s, effects.wavelength)
+    return Ticks(angle[inside].numpy(), hkl, strength[inside].numpy())
 
 
 def _with_impurity(crystal: Crystal, effects: Effects) -> Lines:

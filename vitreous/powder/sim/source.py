@@ -11,6 +11,7 @@ from vitreous.data.source import Source, consecutive_parts
 from vitreous.powder.bragg import two_theta_from_q
 from vitreous.powder.cell import free_parameters, targets
 from vitreous.powder.grid import POINTS, Q_AXIS
+from vitreous.powder.sim.crystals import Device
 from vitreous.powder.sim.effects import Effects
 from vitreous.powder.sim.measurement import random_patterns
 
@@ -40,7 +41,7 @@ def _interpolation(effects: Effects, device: torch.device) -> tuple[Tensor, Tens
     return low.long().to(device), part.float().to(device), measured.float().to(device)
 
 
-def simulate_samples(system: str, effects: Effects, count: int, device: torch.device | str) -> tuple[Tensor, Tensor]:
+def simulate_samples(system: str, effects: Effects, count: int, device: Device) -> tuple[Tensor, Tensor]:
     """Patterns on the grid in q `(count, 1, POINTS)` and the free parameters of their cells `(count, k)`."""
     patterns, crystals = random_patterns(system, count, effects, device)
     return to_q(patterns, effects), free_parameters(system, crystals.cell)
@@ -48,21 +49,16 @@ def simulate_samples(system: str, effects: Effects, count: int, device: torch.de
 
 def fixed_patterns(system: str, effects: Effects, count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
     """`simulate_samples` as arrays of float32, determined by the seed."""
-    x, y = fixed_samples(lambda chunk: simulate_samples(system, effects, chunk, "cpu"), count, seed, _CHUNK)
-    return x, y.astype(np.float32, copy=False)
+    return fixed_samples(lambda chunk: simulate_samples(system, effects, chunk, "cpu"), count, seed, _CHUNK)
 
 
 def powder_source(
     system: str, effects: Effects | None = None, train: int = 1024, validation: int = 512, test: int = 2000
 ) -> Source:
-    """Patterns of random crystals of a system.
+    """Patterns of random crystals of a system, by default from a laboratory diffractometer.
 
-    Args:
-        system: one of the seven crystal systems; the targets are its free parameters.
-        effects: of the measurement; a laboratory diffractometer by default.
-        train: samples that determine the scaling; training itself draws new ones at every step.
-        validation: fixed samples.
-        test: fixed samples.
+    The targets are the free parameters of the system. The `train` samples determine the scaling; training itself draws
+    new ones at every step.
     """
     effects = effects or Effects()
     x, y = fixed_patterns(system, effects, train + validation + test, seed=20240)

@@ -3,8 +3,10 @@
 An operation is `x -> R x + t`. The equivalents of a reflection `h`, a row, are `h R` and, by Friedel's law, `-h R`.
 """
 
+from collections.abc import Sequence
 from functools import lru_cache
-from typing import NamedTuple
+from importlib.resources import files
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -12,7 +14,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from vitreous.core.errors import InputError, check_choice
-from vitreous.powder.sim.tables import load_table
 
 SYSTEMS = ("triclinic", "monoclinic", "orthorhombic", "tetragonal", "trigonal", "hexagonal", "cubic")
 _CENTRINGS = {  # centring vectors in 1/24, without (0, 0, 0)
@@ -32,6 +33,17 @@ class Reflections(NamedTuple):
     hkl: Tensor  # (M, 3) int16
     multiplicity: Tensor  # (M,) int16
     centric: Tensor  # (M,) bool
+
+
+@lru_cache(maxsize=2)
+def load_table(name: str) -> dict[str, NDArray[Any]]:
+    """The arrays of a data file: `tables`, space groups and form factors, or `prior`, statistics of real cells.
+
+    Written by `tools/make_tables.py` and `tools/make_prior.py`.
+    """
+    path = files("vitreous.powder.sim").joinpath(f"{name}.npz")
+    with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
+        return dict(arrays)
 
 
 def _check_number(number: int) -> None:
@@ -79,34 +91,29 @@ def operations(number: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     return rotations, translations.reshape(-1, 3) % 24 / 24
 
 
-@lru_cache(maxsize=1024)
-def reflections(number: int, most: tuple[int, int, int]) -> Reflections:
-    """Unique reflections of a group: every set that is not absent and has a member with |h|, |k|, |l| up to `most`."""
-    return unique_reflections(*operations(number), most)
-
-
 def unique_reflections(
-    rotations: NDArray[np.int64],
-    translations: NDArray[np.float64],
-    most: tuple[int, int, int],
-    device: torch.device | str = "cpu",
-    chunk: int = _CHUNK,
+    rotations: NDArray[np.int64], translations: NDArray[np.float64], most: Sequence[int], chunk: int = _CHUNK
 ) -> Reflections:
-    """`reflections` for any operations `(n, 3, 3)` and `(n, 3)`, including centring; `chunk` limits the memory."""
-    hkl = _half_box(most, device)
-    centring = torch.as_tensor(translations[(rotations == np.eye(3)).all((1, 2))], dtype=torch.float64, device=device)
+    """Unique reflections: every set that is not absent and has a member with |h|, |k|, |l| up to `most`.
+
+    The operations `(n, 3, 3)` and `(n, 3)` include centring; `chunk` limits the memory.
+    """
+    axes = [torch.arange(-m, m + 1, dtype=torch.float64) for m in most]
+    hkl = torch.cartesian_prod(axes[0][most[0] :], *axes[1:])  # (M, 3)
+    hkl = hkl[most[1] * len(axes[2]) + most[2] + 1 :]  # those up to (0, 0, 0) are Friedel mates
+    centring = torch.as_tensor(translations[(rotations == np.eye(3)).all((1, 2))], dtype=torch.float64)
     hkl = hkl[_whole(hkl @ centring.T).all(1)]
     point, first = np.unique(rotations, axis=0, return_index=True)  # one operation of each rotation is enough now
-    shifts = torch.as_tensor(translations[first], dtype=torch.float64, device=device)
+    shifts = torch.as_tensor(translations[first], dtype=torch.float64)
     sign = [next(r for r in rotation.ravel() if r) for rotation in point]
     laue = np.unique(point * np.array(sign)[:, None, None], axis=0)  # rotations up to sign
     chosen, alike = [], []
     for part in hkl.split(max(1, chunk // len(laue))):
-        keep, same = _first_of_each(part, torch.as_tensor(laue, dtype=torch.float64, device=device), most)
+        keep, same = _first_of_each(part, torch.as_tensor(laue, dtype=torch.float64), most)
         chosen.append(part[keep])
         alike.append(same[keep])
     hkl, same = torch.cat(chosen), torch.cat(alike)
-    images = torch.einsum("mi,nij->nmj", hkl, torch.as_tensor(point, dtype=torch.float64, device=device))
+    images = torch.einsum("mi,nij->nmj", hkl, torch.as_tensor(point, dtype=torch.float64))
     shown = ~((images == hkl).all(2).T & ~_whole(hkl @ shifts.T)).any(1)
     centric = (images == -hkl).all(2).any(0)
     multiplicity = 2 * len(laue) // same
@@ -122,22 +129,14 @@ def are_absent(hkl: Tensor, number: int) -> Tensor:
     return absent
 
 
-def _half_box(most: tuple[int, int, int], device: torch.device | str) -> Tensor:
-    """`(M, 3)` float64: indices in the box without the origin; of ±h, the one whose first nonzero index is positive."""
-    axes = [torch.arange(-m, m + 1, dtype=torch.float64, device=device) for m in most]
-    box = torch.cartesian_prod(axes[0][most[0] :], *axes[1:])
-    return box[most[1] * len(axes[2]) + most[2] + 1 :]  # with h = 0, those before (0, 0, 0) are Friedel mates
-
-
-def _first_of_each(hkl: Tensor, laue: Tensor, most: tuple[int, int, int]) -> tuple[Tensor, Tensor]:
+def _first_of_each(hkl: Tensor, laue: Tensor, most: Sequence[int]) -> tuple[Tensor, Tensor]:
     """Whether rows are the highest of their set inside the box, and how many rotations map each to ± itself."""
     base = 4 * max(most) + 3  # above twice the largest index of an image: each reflection has its own number
-    place = torch.tensor([base**2, base, 1], dtype=torch.float64, device=hkl.device)
-    images = hkl @ laue.permute(1, 0, 2).reshape(3, -1)  # (M, 3) -> (M, n * 3)
-    images = images.unflatten(1, (-1, 3))
+    place = torch.tensor([base**2, base, 1], dtype=torch.float64)
+    images = (hkl @ laue.permute(1, 0, 2).reshape(3, -1)).unflatten(1, (-1, 3))  # (M, 3) -> (M, n, 3)
     rank = (images @ place).abs()  # (M, n): -h has the rank of h
     own = (hkl @ place).abs()[:, None]
-    inside = (images.abs() <= torch.tensor(most, dtype=torch.float64, device=hkl.device)).all(2)
+    inside = (images.abs() <= torch.tensor(most, dtype=torch.float64)).all(2)
     return ((rank <= own) | ~inside).all(1), (rank == own).sum(1)
 
 

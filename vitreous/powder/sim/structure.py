@@ -6,7 +6,7 @@ scattering.
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -19,7 +19,6 @@ from vitreous.core.errors import InputError
 from vitreous.powder.cell import check_cell
 from vitreous.powder.sim import space_groups
 from vitreous.powder.sim.crystals import Lines
-from vitreous.powder.sim.tables import load_table
 
 Cell = tuple[float, float, float, float, float, float]
 Operations = tuple[NDArray[np.int64], NDArray[np.float64]]
@@ -32,27 +31,16 @@ _CHUNK = 1 << 21  # phases in memory at once
 
 @dataclass(frozen=True, eq=False)
 class Structure:
-    """A crystal structure.
+    """A crystal structure, given by the n atoms of its asymmetric unit."""
 
-    Args:
-        name: for messages.
-        cell: a, b, c in Å and α, β, γ in degrees.
-        operations: rotations `(m, 3, 3)` and translations `(m, 3)`, including centring.
-        elements: symbols of the atoms of the asymmetric unit.
-        positions: `(n, 3)` fractions of the cell.
-        occupancy: `(n,)`.
-        b_iso: `(n,)` isotropic displacement parameters in Å².
-        spacegroup: symbol or number, if known.
-    """
-
-    name: str
-    cell: Cell
-    operations: Operations
-    elements: tuple[str, ...]
-    positions: NDArray[np.float64]
-    occupancy: NDArray[np.float64]
-    b_iso: NDArray[np.float64]
-    spacegroup: str | int | None = None
+    name: str  # for messages
+    cell: Cell  # a, b, c in Å and α, β, γ in degrees
+    operations: Operations  # rotations (m, 3, 3) and translations (m, 3), including centring
+    elements: tuple[str, ...]  # symbols of the atoms
+    positions: NDArray[np.float64]  # (n, 3), fractions of the cell
+    occupancy: NDArray[np.float64]  # (n,)
+    b_iso: NDArray[np.float64]  # (n,), isotropic displacement parameters in Å²
+    spacegroup: str | int | None = None  # symbol or number, if known
 
     def __post_init__(self) -> None:
         check_cell(self.cell, f"{self.name}: unit cell")
@@ -74,57 +62,46 @@ class StructureLines(NamedTuple):
 @lru_cache(maxsize=1)
 def atomic_numbers() -> dict[str, int]:
     """By element symbol, H to Cf."""
-    return {str(symbol): z for z, symbol in enumerate(load_table("tables")["symbols"], 1)}
+    return {str(symbol): z for z, symbol in enumerate(space_groups.load_table("tables")["symbols"], 1)}
 
 
 def form_factors(elements: Sequence[str], s: Tensor) -> Tensor:
     """f = Σ a exp(-b s²/4) + c: 1/d `(M,)` in 1/Å to electrons `(M, elements)`."""
-    rows = load_table("tables")["form_factors"][[atomic_numbers()[element] - 1 for element in elements]]
-    table = torch.as_tensor(rows, dtype=s.dtype, device=s.device)
+    rows = space_groups.load_table("tables")["form_factors"][[atomic_numbers()[element] - 1 for element in elements]]
+    table = torch.as_tensor(rows, dtype=s.dtype)
     a, b, c = table[:, :4], table[:, 4:8], table[:, 8]
     return (a * torch.exp(-b * s[:, None, None] ** 2 / 4)).sum(2) + c
 
 
 def structure_lines(
-    structure: Structure,
-    s_max: float,
-    device: torch.device | str = "cpu",
-    form_factors: FormFactors = form_factors,
-    chunk: int = _CHUNK,
+    structure: Structure, s_max: float, form_factors: FormFactors = form_factors, chunk: int = _CHUNK
 ) -> StructureLines:
-    """The lines of a structure with 1/d up to `s_max` (1/Å).
+    """The lines of a structure with 1/d up to `s_max` (1/Å); `chunk` limits the phases in memory at once.
 
     Operations of the structure that its cell does not have are ignored.
-
-    Args:
-        structure: the crystal.
-        s_max: largest 1/d in 1/Å.
-        device: where to compute.
-        form_factors: a function of elements and 1/d.
-        chunk: phases in memory at once.
     """
     operations = cell_symmetry(structure.cell, structure.operations)
-    unique, s = cell_reflections(structure.name, structure.cell, operations, s_max, device)
+    unique, s = cell_reflections(structure.name, structure.cell, operations, s_max)
     squares = _squared_factors(expand(structure), unique.hkl.double(), s, form_factors, chunk)
     return StructureLines(unique.hkl, s, unique.multiplicity * squares)
 
 
-def simulator_lines(structure: Structure, s_max: float, device: torch.device | str = "cpu") -> Lines:
+def simulator_lines(structure: Structure, s_max: float) -> Lines:
     """The lines of a structure as a batch of one crystal for `measure`, with every equivalent reflection."""
     operations = cell_symmetry(structure.cell, structure.operations)
-    return split_equivalents(structure_lines(structure, s_max, device), structure.cell, operations)
+    return split_equivalents(structure_lines(structure, s_max), structure.cell, operations)
 
 
 def split_equivalents(lines: StructureLines, cell: Cell, operations: Operations) -> Lines:
     """Lines with the angles of each equivalent to a*, b* and c*, since texture affects them differently."""
-    point = torch.as_tensor(np.unique(operations[0], axis=0), dtype=torch.float64, device=lines.s.device)
+    point = torch.as_tensor(np.unique(operations[0], axis=0), dtype=torch.float64)
     # Each equivalent occurs equally often among the images of hkl: the images share the intensity.
     images = torch.einsum("mi,nij->mnj", lines.hkl.double(), point)  # (M, n, 3)
-    inverse = torch.as_tensor(np.linalg.inv(metric(cell)), device=lines.s.device)
+    inverse = torch.as_tensor(np.linalg.inv(metric(cell)))
     tilt = (images @ inverse).square() / (lines.s.square()[:, None, None] * inverse.diagonal())
     s, intensity = (x[:, None].expand(-1, len(point)).flatten() for x in (lines.s, lines.intensity / len(point)))
-    directions = torch.eye(3, device=s.device)
-    return Lines(s.float(), intensity.float(), torch.zeros_like(s).long(), tilt.flatten(0, 1).float(), directions, 1)
+    owner = torch.zeros_like(s).long()
+    return Lines(s.float(), intensity.float(), owner, tilt.flatten(0, 1).float(), torch.eye(3), 1)
 
 
 def cell_symmetry(cell: Cell, operations: Operations) -> Operations:
@@ -137,28 +114,27 @@ def cell_symmetry(cell: Cell, operations: Operations) -> Operations:
 
 
 def cell_reflections(
-    name: str, cell: Cell, operations: Operations, s_max: float, device: torch.device | str = "cpu"
+    name: str, cell: Cell, operations: Operations, s_max: float
 ) -> tuple[space_groups.Reflections, Tensor]:
     """Unique reflections with 1/d up to `s_max`, and their ascending 1/d `(M,)`."""
     most = tuple(math.floor(length * s_max + 1e-9) for length in cell[:3])
     if math.prod(2 * m + 1 for m in most) > _MAX_REFLECTIONS:
         raise InputError(f"{name}: too many reflections up to 1/d = {s_max:g}/Å for indices up to {most}")
-    unique = space_groups.unique_reflections(*operations, (most[0], most[1], most[2]), device)
+    unique = space_groups.unique_reflections(*operations, most)
     hkl = unique.hkl.double()
-    s = ((hkl @ torch.as_tensor(np.linalg.inv(metric(cell)), device=device)) * hkl).sum(1).sqrt()
+    s = ((hkl @ torch.as_tensor(np.linalg.inv(metric(cell)))) * hkl).sum(1).sqrt()
     order = torch.argsort(s)[: int((s <= s_max).sum())]
     return space_groups.Reflections(*(part[order] for part in unique)), s[order]
 
 
 def _squared_factors(atoms: Structure, hkl: Tensor, s: Tensor, form_factors: FormFactors, chunk: int) -> Tensor:
     """|F|² `(M,)` of a structure that lists all atoms of its cell."""
-    kinds = sorted(set(zip(atoms.elements, atoms.b_iso.tolist(), strict=True)))
-    column = {kind: j for j, kind in enumerate(kinds)}
-    weights = np.zeros((len(atoms.elements), len(kinds)))  # atoms of a kind share their form factor
-    for i, kind in enumerate(zip(atoms.elements, atoms.b_iso.tolist(), strict=True)):
-        weights[i, column[kind]] = atoms.occupancy[i]
-    occupied, positions = (torch.as_tensor(x, device=s.device) for x in (weights, 2 * math.pi * atoms.positions.T))
-    b = torch.tensor([b for _, b in kinds], dtype=torch.float64, device=s.device)
+    kind_of_atom = list(zip(atoms.elements, atoms.b_iso.tolist(), strict=True))
+    kinds = sorted(set(kind_of_atom))  # atoms of a kind share their form factor
+    weights = np.zeros((len(kind_of_atom), len(kinds)))
+    weights[np.arange(len(kind_of_atom)), [kinds.index(kind) for kind in kind_of_atom]] = atoms.occupancy
+    occupied, positions = torch.as_tensor(weights), torch.as_tensor(2 * math.pi * atoms.positions.T)
+    b = torch.tensor([b for _, b in kinds], dtype=torch.float64)
     factors = form_factors([element for element, _ in kinds], s) * torch.exp(-b * s[:, None] ** 2 / 4)
     squares = []
     rows = max(1, chunk // len(atoms.elements))
@@ -182,15 +158,14 @@ def expand(structure: Structure) -> Structure:
     squares = np.floor(images * 10**5 + 0.2718).astype(np.int64) % 10**5  # a grid with no special position on its edges
     distinct = [np.unique(row, return_index=True)[1] for row in squares @ np.array([10**10, 10**5, 1])]
     site = np.repeat(np.arange(len(x)), [len(each) for each in distinct])
-    return Structure(
-        structure.name,
-        structure.cell,
-        (np.eye(3, dtype=np.int64)[None], np.zeros((1, 3))),
-        tuple(structure.elements[i] for i in site),
-        images[site, np.concatenate(distinct)],
-        structure.occupancy[site],
-        structure.b_iso[site],
-        1,
+    return replace(
+        structure,
+        operations=(np.eye(3, dtype=np.int64)[None], np.zeros((1, 3))),
+        elements=tuple(structure.elements[i] for i in site),
+        positions=images[site, np.concatenate(distinct)],
+        occupancy=structure.occupancy[site],
+        b_iso=structure.b_iso[site],
+        spacegroup=1,
     )
 
 

@@ -23,6 +23,7 @@ from vitreous.powder.sim.structure import Cell, Operations, Structure, atomic_nu
 
 _MAX_OCCUPANCY = 1.1  # refined occupancies may exceed 1 slightly
 _CELL_TAGS = [f"_cell_length_{axis}" for axis in "abc"] + [f"_cell_angle_{name}" for name in ("alpha", "beta", "gamma")]
+_SYMBOL = re.compile("[A-Z][a-z]?")  # an element in a chemical formula
 _TERM = re.compile(r"([+-]?)(?:(\d+\.?\d*|\.\d+)(?:/(\d+))?\*?)?([xyz]?)")
 
 
@@ -51,7 +52,7 @@ def _mineral(location: str, line: str, b_iso: float) -> Structure:
         raise
     except (KeyError, TypeError, ValueError) as error:
         raise InputError(f"{location}: not a mineral ({error})") from None
-    formula_elements = elements_of_formula(formula)
+    formula_elements = _SYMBOL.findall(formula)
     elements = tuple(element_of_label(location, label, formula_elements) for label in labels)
     b = np.full(len(elements), b_iso)
     return Structure(name, cell, operations, elements, numbers[:, :3], numbers[:, 3], b, record["spacegroup"])
@@ -66,23 +67,19 @@ def read_cif(path: Path | str, b_iso: float = 0.0) -> Structure:
     cell: Any = tuple(number(block.find_value(tag) or "?") for tag in _CELL_TAGS)
     check_cell(cell, f"{path}: unit cell")
     small = gemmi.make_small_structure_from_block(block)
-    formula_elements = elements_of_formula(block.find_value("_chemical_formula_sum") or "")
+    formula_elements = _SYMBOL.findall(block.find_value("_chemical_formula_sum") or "")
     sites = [site for site in small.sites if site.occ != 0]
     for site in sites:
         if not all(map(math.isfinite, site.fract.tolist())):
             raise InputError(f"{path}: atom {site.label!r} has no position")
         if not 0 < site.occ <= _MAX_OCCUPANCY:
             raise InputError(f"{path}: atom {site.label!r} has an occupancy of {site.occ:g}, expected 0 to 1")
-    return Structure(
-        str(path),
-        cell,
-        _cif_operations(path, small),
-        tuple(element_of_label(str(path), site.type_symbol or site.label, formula_elements) for site in sites),
-        np.array([site.fract.tolist() for site in sites]).reshape(-1, 3),
-        np.array([site.occ for site in sites]),
-        np.array([_b_iso(site, cell) or b_iso for site in sites]),
-        small.spacegroup_hm or None,
-    )
+    operations = _cif_operations(path, small)
+    labels = [site.type_symbol or site.label for site in sites]
+    elements = tuple(element_of_label(str(path), label, formula_elements) for label in labels)
+    positions = np.array([site.fract.tolist() for site in sites]).reshape(-1, 3)
+    occupancy, b = (np.array([site.occ for site in sites]), np.array([_b_iso(site, cell) or b_iso for site in sites]))
+    return Structure(str(path), cell, operations, elements, positions, occupancy, b, small.spacegroup_hm or None)
 
 
 def _structure_block(path: Path, gemmi: Any) -> Any:
@@ -158,11 +155,6 @@ def _parse_operation(text: str) -> tuple[NDArray[np.int64], NDArray[np.float64]]
             else:
                 translation[i] += value
     return (rotation, translation % 1.0) if abs(round(np.linalg.det(rotation))) == 1 else None
-
-
-def elements_of_formula(formula: str) -> frozenset[str]:
-    """Element symbols in a chemical formula."""
-    return frozenset(re.findall("[A-Z][a-z]?", formula))
 
 
 def element_of_label(location: str, label: str, formula_elements: Collection[str]) -> str:

