@@ -5,11 +5,11 @@ from typing import Annotated
 
 from tyro.conf import Positional, arg
 
-from vitreous.cli.options import AnodeOption, MergeOption, WavelengthOption
+from vitreous.cli.options import MergeOption, PatternAnodeOption, PatternWavelengthOption, RunArgument
 
 
 def explain(
-    run: Annotated[Path, Positional, arg(metavar="RUN")],
+    run: RunArgument,
     input: Annotated[str, Positional, arg(metavar="INPUT")],
     out: Path,
     *,
@@ -17,8 +17,8 @@ def explain(
     target: str | None = None,
     heads: bool = False,
     layer: tuple[int, ...] = (),
-    anode: AnodeOption = None,
-    wavelength: WavelengthOption = None,
+    anode: PatternAnodeOption = None,
+    wavelength: PatternWavelengthOption = None,
     merge: MergeOption = (),
 ) -> None:
     """Draw what an answer depends on: attention, rollout, attention × gradient and integrated gradients over the input.
@@ -27,7 +27,6 @@ def explain(
     has no attention, only integrated gradients. For a text, the alignment with its translation is drawn.
 
     Args:
-        run: folder of the run.
         input: a file as for predict, or digits or mnist; or a text.
         out: the figure: .png, .pdf or .svg.
         row: which sample of the file, counted from 0.
