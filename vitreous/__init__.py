@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from vitreous.run.load import load
     from vitreous.zoo import create_model, list_models, load_model, load_weights, save_model, save_weights
 
-
 _ROOMS = ("data", "estimators", "nn", "train", "zoo")
 _HOMES = {  # where each name lives
     **dict.fromkeys(("ViT", "ViTConfig", "merged", "record"), "nn"),
@@ -27,27 +26,9 @@ _HOMES = {  # where each name lives
     "load": "run.load",
 }
 
-__all__ = [
-    "InputError",
-    "ViT",
-    "ViTClassifier",
-    "ViTConfig",
-    "ViTRegressor",
-    "create_model",
-    "data",
-    "estimators",
-    "list_models",
-    "load",
-    "load_model",
-    "load_weights",
-    "merged",
-    "nn",
-    "record",
-    "save_model",
-    "save_weights",
-    "train",
-    "zoo",
-]
+__all__ = ["InputError", "data", "estimators", "nn", "train", "zoo"]
+__all__ += ["ViT", "ViTClassifier", "ViTConfig", "ViTRegressor", "load", "merged", "record"]
+__all__ += ["create_model", "list_models", "load_model", "load_weights", "save_model", "save_weights"]
 
 
 def __getattr__(name: str) -> Any:

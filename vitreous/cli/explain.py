@@ -34,8 +34,7 @@ def explain(
         heads: draw the attention of every head of every layer instead.
         layer: the same for these layers only, counted from 0, or from the end with -1.
     """
-    from vitreous.insight.explanation import explain as explain_sample
-    from vitreous.insight.explanation import explain_heads
+    from vitreous.insight import explanation
     from vitreous.insight.style import check_format, save
     from vitreous.predict import read_sample
     from vitreous.run.folder import translates
@@ -54,13 +53,12 @@ def explain(
             _check_attention(run, predictor.model)
         name, sample = read_sample(predictor, input, row, anode, wavelength)
         with predictor.merging(merge):
-            explanation = (
-                explain_heads(predictor, sample, layer or None, target, Path(name).name)
-                if heads or layer
-                else explain_sample(predictor, sample, target, Path(name).name)
-            )
-        save(explanation.figure, out)
-        remarks = explanation.text
+            if heads or layer:
+                answer = explanation.explain_heads(predictor, sample, layer or None, target, Path(name).name)
+            else:
+                answer = explanation.explain(predictor, sample, target, Path(name).name)
+        save(answer.figure, out)
+        remarks = answer.text
     for line in remarks:
         print(line)
     print(f"The figure is in {out}")

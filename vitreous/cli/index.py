@@ -1,6 +1,6 @@
 """`vitreous index`: unit cells of powder patterns as tables, JSON, a figure or a page."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -44,6 +44,7 @@ def index(
     from json import dumps
 
     from vitreous.core.errors import InputError
+    from vitreous.core.terminal import track
     from vitreous.insight.style import check_format
     from vitreous.powder.indexing import IndexOptions, expand_folders, index_file, index_files
     from vitreous.powder.search import LATTICES
@@ -58,7 +59,7 @@ def index(
     if len(paths) == 1:
         results = [index_file(paths[0], options)]
     else:
-        results = index_files(paths, options, None if json else _track)
+        results = index_files(paths, options, None if json else lambda items, count: track(items, "indexing", count))
     if figure is not None:
         _save_figure(results[0], figure)
     if report is not None:
@@ -69,12 +70,6 @@ def index(
         _print_solutions(results[0])
     else:
         _print_best(results)
-
-
-def _track(results: Iterable["IndexResult"], count: int) -> Iterable["IndexResult"]:
-    from vitreous.core.terminal import track
-
-    return track(results, "indexing", count)
 
 
 def _save_figure(result: "IndexResult", path: Path) -> None:

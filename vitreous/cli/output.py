@@ -9,6 +9,8 @@ from rich.table import Table
 from vitreous.core.terminal import console
 from vitreous.run.folder import read_result
 
+Rows = Iterable[Iterable[str]]
+
 
 def print_line(text: str, soft_wrap: bool = False) -> None:
     """Print text without colours for numbers and paths; `soft_wrap` leaves long lines to the terminal."""
@@ -16,12 +18,7 @@ def print_line(text: str, soft_wrap: bool = False) -> None:
 
 
 def make_table(
-    title: str,
-    headings: Iterable[str],
-    rows: Iterable[Iterable[str]],
-    left: int = 1,
-    no_wrap: int = 0,
-    caption: str | None = None,
+    title: str, headings: Iterable[str], rows: Rows, left: int = 1, no_wrap: int = 0, caption: str | None = None
 ) -> Table:
     """A table whose first `left` columns are aligned left, the others right; the first `no_wrap` are never wrapped."""
     table = Table(title=title, caption=caption)
