@@ -114,7 +114,7 @@ def test_demo_trains_both_models_and_draws_how_it_went(
 def test_many_scores_are_told_a_line_each(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from vitreous.cli.results import print_results
+    from vitreous.cli.output import print_results
 
     monkeypatch.chdir(tmp_path)
     for count in (2, 12):

@@ -104,8 +104,10 @@ def test_the_group_alone_shows_its_help(capsys: Capture) -> None:
 
 def test_every_effect_is_an_option_whose_help_states_its_limits() -> None:
     """The help is written by hand, so that it needs no torch."""
-    function = GROUPS["powder"]["simulate"]
-    options, told = inspect.signature(function).parameters, " ".join((function.__doc__ or "").split())
+    flags = inspect.signature(GROUPS["powder"]["simulate"]).parameters
+    effects = flags["effects"].default
+    options = {*flags, *(field.name for field in fields(effects))}
+    told = " ".join((effects.__doc__ or "").split())
     for name, ends in EFFECT_LIMITS.items():
         if name == "start":  # here the first angle of --two-theta
             continue

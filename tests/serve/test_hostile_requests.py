@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from tests.serve.visitor import run_service
-from vitreous.serve import protocol
+from vitreous.serve.server import HEADER_BYTES
 
 SLOWEST = 2.0  # seconds until /healthz answers on a busy machine
 MAX_GROWTH = 300  # megabytes
@@ -107,7 +107,7 @@ def test_endless_headers_are_cut(running: ServiceProcess) -> None:
             connection.sendall(b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nX: ")
             try:
                 for sent in range(200):
-                    connection.sendall(b"a" * protocol.HEADER_BYTES)
+                    connection.sendall(b"a" * HEADER_BYTES)
                     if sent > 100:
                         time.sleep(0.01)
             except OSError:

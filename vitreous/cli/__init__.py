@@ -6,58 +6,25 @@ import io
 import re
 import sys
 from collections.abc import Callable, Sequence
+from importlib import import_module
 from typing import Annotated, Any, NoReturn, Union
 
 import tyro
 from tyro.conf import arg, subcommand
 
-from vitreous.cli.bench import bench
-from vitreous.cli.compare import compare
-from vitreous.cli.demo import demo
-from vitreous.cli.evaluate import evaluate
-from vitreous.cli.explain import explain
-from vitreous.cli.export import export
-from vitreous.cli.gallery import gallery
-from vitreous.cli.index import index
-from vitreous.cli.models import models
-from vitreous.cli.powder import powder
-from vitreous.cli.powder_example import example
-from vitreous.cli.powder_plot import plot
-from vitreous.cli.powder_simulate import simulate
-from vitreous.cli.predict import predict
-from vitreous.cli.pretrain import pretrain
-from vitreous.cli.prune import prune
-from vitreous.cli.report import report
-from vitreous.cli.serve import serve
-from vitreous.cli.summary import summary
-from vitreous.cli.sweep import sweep
-from vitreous.cli.train import train
+from vitreous.cli.powder import example, plot, simulate
 from vitreous.core.errors import InputError
 from vitreous.core.version import __version__
 
-COMMANDS: dict[str, Callable[..., None]] = {
-    "train": train,
-    "pretrain": pretrain,
-    "prune": prune,
-    "eval": evaluate,
-    "predict": predict,
-    "explain": explain,
-    "compare": compare,
-    "report": report,
-    "export": export,
-    "serve": serve,
-    "sweep": sweep,
-    "gallery": gallery,
-    "models": models,
-    "summary": summary,
-    "bench": bench,
-    "index": index,
-    "powder": powder,
-    "demo": demo,
+Command = Callable[..., None]
+_MODULES = (  # each has a function of its own name
+    "train", "pretrain", "prune", "evaluate", "predict", "explain", "compare", "report", "export", "serve", "sweep",
+    "gallery", "models", "summary", "bench", "index", "powder", "demo",
+)  # fmt: skip
+COMMANDS: dict[str, Command] = {
+    "eval" if name == "evaluate" else name: getattr(import_module(f"vitreous.cli.{name}"), name) for name in _MODULES
 }
-GROUPS: dict[str, dict[str, Callable[..., None]]] = {
-    "powder": {"simulate": simulate, "plot": plot, "example": example},
-}
+GROUPS: dict[str, dict[str, Command]] = {"powder": {"simulate": simulate, "plot": plot, "example": example}}
 
 
 def main(args: Sequence[str] | None = None) -> None:
@@ -73,15 +40,15 @@ def main(args: Sequence[str] | None = None) -> None:
         return
     try:
         _parse(args)()
-    except InputError as fault:
-        _stop(str(fault))
-    except ModuleNotFoundError as fault:
-        if fault.name != "torch":
+    except InputError as error:
+        _stop(str(error))
+    except ModuleNotFoundError as error:
+        if error.name != "torch":
             raise
         _stop("this needs torch, which is not installed; vitreous predict MODEL.onnx does without it")
-    except KeyboardInterrupt as stop:
-        if str(stop):
-            print(f"vitreous: {stop}", file=sys.stderr)
+    except KeyboardInterrupt as interrupt:
+        if str(interrupt):
+            print(f"vitreous: {interrupt}", file=sys.stderr)
         sys.exit(130)
     except BrokenPipeError:  # whoever read our output, such as `head`, has left
         sys.stderr.close()
@@ -90,26 +57,22 @@ def main(args: Sequence[str] | None = None) -> None:
 
 def _parse(args: Sequence[str]) -> Callable[[], None]:
     """The command to run, its arguments bound."""
+    commands = {name: _group(name) if name in GROUPS else _deferred(COMMANDS[name]) for name in COMMANDS}
+    description = f"Vision Transformers for scientific data (version {__version__})."
     messages = io.StringIO()
     try:
         with contextlib.redirect_stderr(messages):
             command: Callable[[], None] = tyro.extras.subcommand_cli_from_dict(
-                {
-                    name: _grouped(function, GROUPS[name]) if name in GROUPS else _deferred(function)
-                    for name, function in COMMANDS.items()
-                },
-                prog="vitreous",
-                description=f"Vision Transformers for scientific data (version {__version__}).",
-                args=args,
+                commands, prog="vitreous", description=description, args=args
             )
             return command
-    except SystemExit as end:
-        if end.code:
+    except SystemExit as stop:
+        if stop.code:
             _stop(_one_line(messages.getvalue()))
         raise
 
 
-def _deferred(function: Callable[..., None]) -> Callable[..., Callable[[], None]]:
+def _deferred(function: Command) -> Callable[..., Callable[[], None]]:
     """The same signature, but the call is only bound: parsing must end before the command's own output starts."""
 
     @functools.wraps(function)
@@ -120,15 +83,15 @@ def _deferred(function: Callable[..., None]) -> Callable[..., Callable[[], None]
     return bind
 
 
-def _grouped(function: Callable[..., None], below: dict[str, Callable[..., None]]) -> Callable[..., Callable[[], None]]:
-    """The same for a function whose only argument is one of the commands `below` it."""
+def _group(name: str) -> Callable[..., Callable[[], None]]:
+    """The same for a command whose only argument is one of the commands of its group."""
 
     def bind(command: Callable[[], None]) -> Callable[[], None]:
-        return functools.partial(function, command)
+        return functools.partial(COMMANDS[name], command)
 
-    kinds = [Annotated[Any, subcommand(name, constructor=_deferred(each))] for name, each in below.items()]
+    kinds = [Annotated[Any, subcommand(key, constructor=_deferred(each))] for key, each in GROUPS[name].items()]
     bind.__annotations__["command"] = Annotated[Union[tuple(kinds)], arg(name="")]  # noqa: UP007
-    bind.__doc__ = function.__doc__
+    bind.__doc__ = COMMANDS[name].__doc__
     return bind
 
 

@@ -12,6 +12,6 @@ def compare(runs: Annotated[tuple[Path, ...], Positional, arg(metavar="RUN...")]
     Args:
         runs: folders of finished runs.
     """
-    from vitreous.cli.results import print_results
+    from vitreous.cli.output import print_results
 
     print_results(runs)

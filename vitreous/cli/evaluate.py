@@ -1,15 +1,14 @@
 """`vitreous eval`: scores of a run on labelled data."""
 
-from pathlib import Path
 from typing import Annotated
 
 from tyro.conf import Positional, arg
 
-from vitreous.cli.options import MergeOption, PartOption, TargetOption
+from vitreous.cli.options import MergeOption, PartOption, RunArgument, TargetOption
 
 
 def evaluate(
-    run: Annotated[Path, Positional, arg(metavar="RUN")],
+    run: RunArgument,
     data: Annotated[str | None, Positional, arg(metavar="[DATA]")] = None,
     *,
     target: TargetOption = (),
@@ -19,7 +18,6 @@ def evaluate(
     """Score a run on labelled data.
 
     Args:
-        run: folder of the run.
         data: digits, mnist, a folder of images or a file of spectra. For a run that translates: a file with a source, a
             tab and a target in each line, or nothing for its own data.
     """

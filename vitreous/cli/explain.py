@@ -5,11 +5,11 @@ from typing import Annotated
 
 from tyro.conf import Positional, arg
 
-from vitreous.cli.options import AnodeOption, MergeOption, WavelengthOption
+from vitreous.cli.options import MergeOption, PatternAnodeOption, PatternWavelengthOption, RunArgument
 
 
 def explain(
-    run: Annotated[Path, Positional, arg(metavar="RUN")],
+    run: RunArgument,
     input: Annotated[str, Positional, arg(metavar="INPUT")],
     out: Path,
     *,
@@ -17,8 +17,8 @@ def explain(
     target: str | None = None,
     heads: bool = False,
     layer: tuple[int, ...] = (),
-    anode: AnodeOption = None,
-    wavelength: WavelengthOption = None,
+    anode: PatternAnodeOption = None,
+    wavelength: PatternWavelengthOption = None,
     merge: MergeOption = (),
 ) -> None:
     """Draw what an answer depends on: attention, rollout, attention × gradient and integrated gradients over the input.
@@ -27,7 +27,6 @@ def explain(
     has no attention, only integrated gradients. For a text, the alignment with its translation is drawn.
 
     Args:
-        run: folder of the run.
         input: a file as for predict, or digits or mnist; or a text.
         out: the figure: .png, .pdf or .svg.
         row: which sample of the file, counted from 0.
@@ -35,8 +34,7 @@ def explain(
         heads: draw the attention of every head of every layer instead.
         layer: the same for these layers only, counted from 0, or from the end with -1.
     """
-    from vitreous.insight.explanation import explain as explain_sample
-    from vitreous.insight.explanation import explain_heads
+    from vitreous.insight import explanation
     from vitreous.insight.style import check_format, save
     from vitreous.predict import read_sample
     from vitreous.run.folder import translates
@@ -55,13 +53,12 @@ def explain(
             _check_attention(run, predictor.model)
         name, sample = read_sample(predictor, input, row, anode, wavelength)
         with predictor.merging(merge):
-            explanation = (
-                explain_heads(predictor, sample, layer or None, target, Path(name).name)
-                if heads or layer
-                else explain_sample(predictor, sample, target, Path(name).name)
-            )
-        save(explanation.figure, out)
-        remarks = explanation.text
+            if heads or layer:
+                answer = explanation.explain_heads(predictor, sample, layer or None, target, Path(name).name)
+            else:
+                answer = explanation.explain(predictor, sample, target, Path(name).name)
+        save(answer.figure, out)
+        remarks = answer.text
     for line in remarks:
         print(line)
     print(f"The figure is in {out}")

@@ -1,13 +1,13 @@
 """`vitreous export`: a run's model as one file."""
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
-from tyro.conf import Positional, arg
+from vitreous.cli.options import RunArgument
 
 
 def export(
-    run: Annotated[Path, Positional, arg(metavar="RUN")],
+    run: RunArgument,
     out: Path,
     *,
     format: Literal["onnx", "torch"] = "onnx",
@@ -20,15 +20,14 @@ def export(
     The file takes raw samples and gives physical quantities, as the run does; the largest difference is printed.
 
     Args:
-        run: folder of the run.
         out: the file: .onnx, or .safetensors for --format torch.
         format: onnx, for onnxruntime anywhere, or torch: weights, model and task in one file.
         int8: 8-bit weights and matrix multiplication in the ONNX file, faster on a CPU; the cost is measured.
         data: for --int8: labelled data to measure on; the run's own data if not given.
         target: for --int8: the label columns of these data, as in train.
     """
+    from vitreous.cli.output import print_line
     from vitreous.core.errors import InputError
-    from vitreous.core.terminal import console
     from vitreous.export.files import check_path, export_run
     from vitreous.run.predictor import load
 
@@ -46,8 +45,8 @@ def export(
     else:
         exported = export_run(run, out, format, predictor=predictor)
     difference = " and ".join(f"{value:.1e} at batch {size}" for size, value in exported.parity.items())
-    console().print(f"Largest difference from the run: {difference}", highlight=False)
-    console().print(f"{len(exported.content) / 1e6:.2f} MB; the model is in {out}", highlight=False)
+    print_line(f"Largest difference from the run: {difference}")
+    print_line(f"{len(exported.content) / 1e6:.2f} MB; the model is in {out}")
 
 
 def _int8_data(run: Path, predictor: Any, data: str | None, target: tuple[str, ...]) -> tuple[Any, Any, Any]:
@@ -71,17 +70,11 @@ def _int8_data(run: Path, predictor: Any, data: str | None, target: tuple[str, .
 
 def _print_cost(predictor: Any, exported: Any, x: Any, source: Any, rows: Any) -> None:
     """Print a table of a run's scores and those of the int8 model."""
-    from rich.table import Table
-
-    from vitreous.cli.results import main_scores
-    from vitreous.core.terminal import console
+    from vitreous.cli.output import main_scores, print_table
     from vitreous.export.files import compare_scores
 
     scores = compare_scores(predictor, exported.predictor, x, source.y[rows])
-    table = Table(title=f"Cost of int8 on the {len(rows):,} samples of the test part of {source.name}")
-    for heading in ("score", "run", "int8", "change"):
-        table.add_column(heading, justify="left" if heading == "score" else "right")
-    for name in main_scores(scores):
-        before, after = scores[name]
-        table.add_row(name, f"{before:.5g}", f"{after:.5g}", f"{after - before:+.2g}")
-    console().print(table)
+    title = f"Cost of int8 on the {len(rows):,} samples of the test part of {source.name}"
+    changes = [(name, *scores[name]) for name in main_scores(scores)]
+    lines = [(name, f"{before:.5g}", f"{after:.5g}", f"{after - before:+.2g}") for name, before, after in changes]
+    print_table(title, ("score", "run", "int8", "change"), lines)

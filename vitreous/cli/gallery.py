@@ -8,15 +8,12 @@ def gallery() -> None:
 
     trains an entry and draws figures of the physics and of the model's answers.
     """
-    from rich.table import Table
-
-    from vitreous.core.terminal import console
+    from vitreous.cli.output import print_table
     from vitreous.recipes import GALLERY, load_recipe
 
-    table = Table(title="The physics gallery", caption="vitreous train RECIPE --out RUN [--model M] [--system S]")
-    for heading in ("recipe", "data", "question", "models", "systems"):
-        table.add_column(heading)
+    headings, rows = ("recipe", "data", "question", "models", "systems"), []
     for recipe in map(load_recipe, GALLERY):
         name = f"{recipe.name}\n(vitreous\\[{recipe.extra}])" if recipe.extra else recipe.name
-        table.add_row(name, recipe.title, recipe.question, "\n".join(recipe.models), "\n".join(recipe.systems))
-    console().print(table)
+        rows.append((name, recipe.title, recipe.question, "\n".join(recipe.models), "\n".join(recipe.systems)))
+    caption = "vitreous train RECIPE --out RUN [--model M] [--system S]"
+    print_table("The physics gallery", headings, rows, left=len(headings), caption=caption)

@@ -1,23 +1,25 @@
-"""The command `vitreous index`: unit cells of powder patterns as tables, JSON, a figure or a page."""
+"""`vitreous index`: unit cells of powder patterns as tables, JSON, a figure or a page."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from tyro.conf import Positional, arg
 
+from vitreous.cli.options import AnodeOption, WavelengthOption
+
 if TYPE_CHECKING:
     from vitreous.powder.indexing import IndexOptions
     from vitreous.powder.solution import IndexResult
 
-_HEADINGS = ("a (Å)", "b", "c", "α (°)", "β", "γ")
+_CELL = ("a (Å)", "b", "c", "α (°)", "β", "γ")
 
 
 def index(
     files: Annotated[tuple[Path, ...], Positional, arg(metavar="FILE...")],
     *,
-    anode: str | None = None,
-    wavelength: float | None = None,
+    anode: AnodeOption = None,
+    wavelength: WavelengthOption = None,
     peaks: bool = False,
     system: Annotated[tuple[str, ...], arg(metavar="SYSTEM...")] = (),
     most: int = 5,
@@ -32,8 +34,6 @@ def index(
 
     Args:
         files: patterns, or folders of patterns.
-        anode: anode of the X-ray tube, e.g. Cu; replaces the radiation that the files state.
-        wavelength: ångström; replaces the wavelength that the files state.
         peaks: the files are peak lists: 2θ in degrees, and intensity if known, one line per row.
         system: search these only: cubic, hexagonal (and trigonal), tetragonal, orthorhombic, monoclinic, triclinic.
         most: largest number of cells to show.
@@ -41,7 +41,10 @@ def index(
         report: file of an HTML page about the result, for one pattern.
         json: print JSON instead of a table.
     """
+    from json import dumps
+
     from vitreous.core.errors import InputError
+    from vitreous.core.terminal import track
     from vitreous.insight.style import check_format
     from vitreous.powder.indexing import IndexOptions, expand_folders, index_file, index_files
     from vitreous.powder.search import LATTICES
@@ -56,18 +59,17 @@ def index(
     if len(paths) == 1:
         results = [index_file(paths[0], options)]
     else:
-        results = index_files(paths, options, None if json else _track)
+        results = index_files(paths, options, None if json else lambda items, count: track(items, "indexing", count))
     if figure is not None:
         _save_figure(results[0], figure)
     if report is not None:
         _write_report(results[0], paths[0], options, report)
-    _print(results, json)
-
-
-def _track(results: Iterable["IndexResult"], count: int) -> Iterable["IndexResult"]:
-    from vitreous.core.terminal import track
-
-    return track(results, "indexing", count)
+    if json:
+        print(dumps([result.to_dict() for result in results], indent=1))
+    elif len(results) == 1:
+        _print_solutions(results[0])
+    else:
+        _print_best(results)
 
 
 def _save_figure(result: "IndexResult", path: Path) -> None:
@@ -89,60 +91,40 @@ def _write_report(result: "IndexResult", file: Path, options: "IndexOptions", pa
     write_atomically(path, indexed_page(result, command).encode())
 
 
-def _print(results: Sequence["IndexResult"], as_json: bool) -> None:
-    if as_json:
-        import json
-
-        print(json.dumps([result.to_dict() for result in results], indent=1))
-    elif len(results) == 1:
-        _print_solutions(results[0])
-    else:
-        _print_best(results)
-
-
 def _print_solutions(result: "IndexResult") -> None:
-    from rich.table import Table
-
-    from vitreous.core.terminal import console
+    from vitreous.cli.output import print_line, print_table
     from vitreous.powder.cell_text import cell_columns, refined_parameters
 
     for hint in result.hints:
-        console().print(f"{result.name}: {hint}", highlight=False, soft_wrap=True)
+        print_line(f"{result.name}: {hint}", soft_wrap=True)
     if not result.solutions:
         return
-    table = Table(title=f"{result.name}: unit cells, likeliest first")
-    for heading in ("lattice", *_HEADINGS, "V (Å³)", "M20", "F20", "lines", "zero (°)", "prob."):
-        table.add_column(heading, justify="left" if heading == "lattice" else "right", no_wrap=heading == "lattice")
+    headings = ("lattice", *_CELL, "V (Å³)", "M20", "F20", "lines", "zero (°)", "prob.")
+    rows = []
     for s in result.solutions:
-        table.add_row(
-            f"{s.system} {s.centring}", *cell_columns(s.conventional), f"{s.volume:.1f}", f"{s.m20:.1f}",
-            f"{s.f20:.1f}", f"{s.indexed}/{s.lines}", f"{s.zero:.3f}", f"{s.probability:.3f}",
-        )  # fmt: skip
-    console().print(table)
+        merits = f"{s.volume:.1f}", f"{s.m20:.1f}", f"{s.f20:.1f}", f"{s.indexed}/{s.lines}"
+        cell = cell_columns(s.conventional)
+        rows.append((f"{s.system} {s.centring}", *cell, *merits, f"{s.zero:.3f}", f"{s.probability:.3f}"))
+    print_table(f"{result.name}: unit cells, likeliest first", headings, rows, no_wrap=1)
     if result.fit is not None:
         text = refined_parameters(result.fit.cell, result.fit.errors)
-        console().print(f"refined on the whole pattern (Rwp {result.fit.rwp:.1%}): {text}", highlight=False)
+        print_line(f"refined on the whole pattern (Rwp {result.fit.rwp:.1%}): {text}")
 
 
 def _print_best(results: Sequence["IndexResult"]) -> None:
-    from rich.table import Table
-
-    from vitreous.core.terminal import console
+    from vitreous.cli.output import print_line, print_table
     from vitreous.powder.cell_text import cell_columns
 
-    table = Table(title="The likeliest cell of each pattern")
-    for heading in ("file", "lattice", *_HEADINGS, "M20", "probability"):
-        table.add_column(heading, justify="left" if heading in ("file", "lattice") else "right")
+    rows = []
     for result in results:
         for remark in (result.error, *(f"{result.name}: {hint}" for hint in result.hints)):
             if remark is not None:
-                console().print(remark, highlight=False, soft_wrap=True)
-        best = result.best
-        if best is None:
-            table.add_row(result.name, "none")
-            continue
-        cell = cell_columns(best.refined, angle_digits=3)
-        table.add_row(
-            result.name, f"{best.system} {best.centring}", *cell, f"{best.m20:.1f}", f"{best.probability:.3f}"
-        )
-    console().print(table)
+                print_line(remark, soft_wrap=True)
+        if (best := result.best) is None:
+            rows.append([result.name, "none"])
+        else:
+            cell = cell_columns(best.refined, angle_digits=3)
+            lattice, merits = f"{best.system} {best.centring}", (f"{best.m20:.1f}", f"{best.probability:.3f}")
+            rows.append([result.name, lattice, *cell, *merits])
+    headings = ("file", "lattice", *_CELL, "M20", "probability")
+    print_table("The likeliest cell of each pattern", headings, rows, left=2)

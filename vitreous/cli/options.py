@@ -1,9 +1,10 @@
-"""Options that several commands share."""
+"""Arguments and options that several commands share, with their help texts."""
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Literal
 
-from tyro.conf import arg
+from tyro.conf import OmitArgPrefixes, Positional, arg
 
 Scale = Literal["none", "channel", "sample", "point", "root", "slope", "curvature"]
 Part = Literal["all", "train", "validation", "test"]
@@ -17,17 +18,21 @@ _MERGE = (
     "number of tokens that every block merges into similar ones, e.g. 8, at most half of them: faster. Several numbers "
     "are for the first blocks, one each; the other blocks merge none, e.g. 40 20."
 )
-_TARGET = "the label columns, as in train."
 _PART = "which part of the data; 'all' for data that the run has not seen."
-_ANODE = "for powder patterns: anode of the X-ray tube, e.g. Cu; replaces the one in the file."
-_WAVELENGTH = "for powder patterns: wavelength in ångström; replaces the one in the file."
+_DATA = "a recipe, a folder of images or a file of spectra."
+_ANODE = "anode of the X-ray tube, e.g. Cu; replaces the"
+_PATTERN_WAVELENGTH = "for powder patterns: wavelength in ångström; replaces the one in the file."
 
+RunArgument = Annotated[Path, Positional, arg(metavar="RUN", help="folder of the run.")]
+DataArgument = Annotated[str, Positional, arg(metavar="RECIPE_OR_DATA", help=_DATA)]
 ScaleOption = Annotated[Scale | None, arg(help=_SCALE)]
 MergeOption = Annotated[tuple[int, ...], arg(help=_MERGE)]
-TargetOption = Annotated[tuple[str, ...], arg(help=_TARGET)]
+TargetOption = Annotated[tuple[str, ...], arg(help="the label columns, as in train.")]
 PartOption = Annotated[Part, arg(help=_PART)]
-AnodeOption = Annotated[str | None, arg(help=_ANODE)]
-WavelengthOption = Annotated[float | None, arg(help=_WAVELENGTH)]
+AnodeOption = Annotated[str | None, arg(help=f"{_ANODE} radiation that the files state.")]
+WavelengthOption = Annotated[float | None, arg(help="ångström; replaces the wavelength that the files state.")]
+PatternAnodeOption = Annotated[str | None, arg(help=f"for powder patterns: {_ANODE} one in the file.")]
+PatternWavelengthOption = Annotated[float | None, arg(help=_PATTERN_WAVELENGTH)]
 DeviceOption = Annotated[Device, arg(help="where to compute; auto is a GPU if there is one.")]
 ResumeOption = Annotated[bool, arg(help="continue a run that was stopped, or begin it.")]
 
@@ -57,4 +62,5 @@ class LoopOptions:
     seed: int | None = None
 
 
+LoopOption = OmitArgPrefixes[LoopOptions]
 NO_LOOP_OPTIONS = LoopOptions()

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from tyro.conf import Positional, arg
 
-from vitreous.cli.options import AnodeOption, MergeOption, WavelengthOption
+from vitreous.cli.options import MergeOption, PatternAnodeOption, PatternWavelengthOption
 
 
 def predict(
@@ -13,8 +13,8 @@ def predict(
     files: Annotated[tuple[str, ...], Positional, arg(metavar="FILE...")],
     *,
     interval: float | None = None,
-    anode: AnodeOption = None,
-    wavelength: WavelengthOption = None,
+    anode: PatternAnodeOption = None,
+    wavelength: PatternWavelengthOption = None,
     merge: MergeOption = (),
     format: Literal["csv", "json"] = "csv",
     out: Path | None = None,

@@ -2,21 +2,13 @@
 
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Literal
 
-from tyro.conf import OmitArgPrefixes, Positional, arg
-
-from vitreous.cli.options import (
-    NO_LOOP_OPTIONS,
-    DeviceOption,
-    LoopOptions,
-    ResumeOption,
-    ScaleOption,
-)
+from vitreous.cli.options import NO_LOOP_OPTIONS, DataArgument, DeviceOption, LoopOption, ResumeOption, ScaleOption
 
 
 def pretrain(
-    data: Annotated[str, Positional, arg(metavar="RECIPE_OR_DATA")],
+    data: DataArgument,
     out: Path,
     *,
     method: Literal["masked", "denoise", "contrast"] = "masked",
@@ -25,7 +17,7 @@ def pretrain(
     system: str | None = None,
     scale: ScaleOption = None,
     resume: ResumeOption = False,
-    loop: OmitArgPrefixes[LoopOptions] = NO_LOOP_OPTIONS,
+    loop: LoopOption = NO_LOOP_OPTIONS,
     device: DeviceOption = "auto",
     tensorboard: bool = False,
 ) -> None:
@@ -39,7 +31,6 @@ def pretrain(
     vitreous train spectra.csv --target assay:mg --from before --layer-decay 0.75 --out run
 
     Args:
-        data: a recipe, a folder of images or a file of spectra.
         out: folder of the run.
         method: how to learn without labels.
         ratio: with masked: share of the tokens that is hidden.
@@ -47,8 +38,7 @@ def pretrain(
         system: which of a recipe's systems, e.g. the crystal system monoclinic.
         tensorboard: also write curves for TensorBoard.
     """
-    from vitreous.cli.results import print_run
-    from vitreous.core.terminal import console
+    from vitreous.cli.output import print_line, print_run
     from vitreous.insight.style import save
     from vitreous.insight.training import pretraining_figure
     from vitreous.nn.pretraining import PretrainConfig
@@ -66,4 +56,4 @@ def pretrain(
     figure = out / "pretraining.png"
     save(pretraining_figure(show_samples(job, out), method), figure)
     print_run(out, result)
-    console().print(f"Samples before and after the model: {figure}", highlight=False)
+    print_line(f"Samples before and after the model: {figure}")

@@ -39,7 +39,7 @@ def prune(
         batch: samples of a step; the recipe's own if not given.
         lr: highest learning rate of the thresholds.
     """
-    from vitreous.cli.results import print_run
+    from vitreous.cli.output import print_run
     from vitreous.recipes.jobs import create_prune_job
     from vitreous.run.provenance import command_words
     from vitreous.train.trainer import train

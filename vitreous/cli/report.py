@@ -2,15 +2,12 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
 
-from tyro.conf import Positional, arg
-
-from vitreous.cli.options import PartOption, TargetOption
+from vitreous.cli.options import PartOption, RunArgument, TargetOption
 
 
 def report(
-    run: Annotated[Path, Positional, arg(metavar="RUN")],
+    run: RunArgument,
     *,
     out: Path | None = None,
     data: str | None = None,
@@ -24,7 +21,6 @@ def report(
     vitreous report RUN --data spectra.csv --target assay --against temperature operator
 
     Args:
-        run: folder of the run.
         out: the HTML file; report.html in the run folder if not given.
         data: digits, mnist, a recipe, a folder of images or a file of spectra, labelled.
         against: further columns of the data, to draw the errors against.

@@ -12,10 +12,8 @@ def summary(model: Annotated[str, Positional, arg(metavar="MODEL")]) -> None:
     Args:
         model: a name from 'vitreous models', or a folder with a config.json.
     """
-    from rich.table import Table
-
+    from vitreous.cli.output import print_table
     from vitreous.core.errors import InputError
-    from vitreous.core.terminal import console
     from vitreous.nn import ViTConfig
     from vitreous.zoo.adapt import format_shape
     from vitreous.zoo.cost import model_cost, model_parts
@@ -26,14 +24,8 @@ def summary(model: Annotated[str, Positional, arg(metavar="MODEL")]) -> None:
     if not isinstance(config, ViTConfig):
         raise InputError(f"summary: {model} holds a CNN; the summary is for Vision Transformers")
     cost = model_cost(config)
+    title = f"{model}: input (B, {', '.join(map(str, config.input))})"
     choices = f"{config.heads} heads, {config.score} score, MLP ×{format_shape(config.mlp)}"
-    table = Table(
-        title=f"{model}: input (B, {', '.join(str(size) for size in config.input)})",
-        caption=f"{cost.parameters:,} parameters · {cost.flops / 1e9:,.2f} GFLOPs a sample · {choices}",
-    )
-    table.add_column("part")
-    table.add_column("output")
-    table.add_column("parameters", justify="right")
-    for name, shape, parameters in model_parts(config):
-        table.add_row(name, shape, f"{parameters:,}")
-    console().print(table)
+    caption = f"{cost.parameters:,} parameters · {cost.flops / 1e9:,.2f} GFLOPs a sample · {choices}"
+    rows = [(name, shape, f"{parameters:,}") for name, shape, parameters in model_parts(config)]
+    print_table(title, ("part", "output", "parameters"), rows, left=2, caption=caption)

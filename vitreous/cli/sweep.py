@@ -1,15 +1,12 @@
 """`vitreous sweep`: train every combination of width, patch and depth."""
 
 from pathlib import Path
-from typing import Annotated
 
-from tyro.conf import Positional, arg
-
-from vitreous.cli.options import DeviceOption
+from vitreous.cli.options import DataArgument, DeviceOption
 
 
 def sweep(
-    data: Annotated[str, Positional, arg(metavar="RECIPE_OR_DATA")],
+    data: DataArgument,
     out: Path,
     *,
     target: tuple[str, ...] = (),
@@ -26,7 +23,6 @@ def sweep(
     It continues after a stop; start it several times on the same folder to share the work.
 
     Args:
-        data: a recipe, a folder of images or a file of spectra.
         out: folder of the study.
         target: columns to predict, as in train.
         dim: widths to try.
@@ -36,9 +32,7 @@ def sweep(
         epochs: how often every sample is used in each training.
         seed: of all random numbers.
     """
-    from rich.table import Table
-
-    from vitreous.core.terminal import console
+    from vitreous.cli.output import print_line, print_table
     from vitreous.insight.training import effects_figure
     from vitreous.recipes.jobs import supervised_job
     from vitreous.train.sweep import FACTORS
@@ -47,12 +41,9 @@ def sweep(
     job = supervised_job(data, target, "vit", None, {"steps": steps, "epochs": epochs, "seed": seed})
     records = run_sweep(job, out, {"dim": dim, "patch": patch, "depth": depth}, device)
     name, sign = ("accuracy", -1) if job.source.classes else ("rmse", 1)
-    table = Table(title=f"Sweep, best test {name} first")
-    for heading in records[0]:
-        table.add_column(heading, justify="right")
-    for record in sorted(records, key=lambda record: sign * record["score"]):
-        table.add_row(*(f"{value:.4f}" if key == "score" else f"{value:g}" for key, value in record.items()))
-    console().print(table)
+    best_first = sorted(records, key=lambda record: sign * record["score"])
+    rows = [[f"{record[key]:{'.4f' if key == 'score' else 'g'}}" for key in record] for record in best_first]
+    print_table(f"Sweep, best test {name} first", records[0], rows, left=0)
     figure = out / "effects.png"
     effects_figure(records, FACTORS, f"test {name}", figure)
-    console().print(f"Effect of each factor: {figure}", highlight=False)
+    print_line(f"Effect of each factor: {figure}")

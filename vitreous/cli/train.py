@@ -4,19 +4,13 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Literal
 
-from tyro.conf import OmitArgPrefixes, Positional, arg
+from tyro.conf import arg
 
-from vitreous.cli.options import (
-    NO_LOOP_OPTIONS,
-    DeviceOption,
-    LoopOptions,
-    ResumeOption,
-    ScaleOption,
-)
+from vitreous.cli.options import NO_LOOP_OPTIONS, DataArgument, DeviceOption, LoopOption, ResumeOption, ScaleOption
 
 
 def train(
-    data: Annotated[str, Positional, arg(metavar="RECIPE_OR_DATA")],
+    data: DataArgument,
     out: Path,
     *,
     target: tuple[str, ...] = (),
@@ -27,7 +21,7 @@ def train(
     freeze: bool = False,
     layer_decay: float | None = None,
     resume: ResumeOption = False,
-    loop: OmitArgPrefixes[LoopOptions] = NO_LOOP_OPTIONS,
+    loop: LoopOption = NO_LOOP_OPTIONS,
     accumulate: int | None = None,
     shard: bool = False,
     stream: Literal["float32", "bfloat16"] | None = None,
@@ -41,7 +35,6 @@ def train(
     class, or a file of spectra (.csv, .parquet, .npz, .npy, .h5), one per row.
 
     Args:
-        data: a recipe, a folder of images or a file of spectra.
         out: folder of the run.
         target: columns to predict, with units if they have any, e.g. 'assay:mg'.
         model: vit or cnn: Vision Transformer or residual CNN; for texts transformer or gru-SCORE, a GRU with one of the
@@ -56,8 +49,7 @@ def train(
         stream: type of the tokens between the blocks; bfloat16 is faster and keeps three digits.
         tensorboard: also write curves for TensorBoard.
     """
-    from vitreous.cli.results import print_run
-    from vitreous.core.terminal import console
+    from vitreous.cli.output import print_line, print_run
     from vitreous.recipes import RECIPES, load_recipe
     from vitreous.recipes.jobs import create_job
     from vitreous.train.trainer import train as run_training
@@ -70,4 +62,4 @@ def train(
     print_run(out, run_training(job, out, resume, device, tensorboard))
     figures = load_recipe(data).figures if data in RECIPES else None
     for path in figures(out) if figures is not None else ():
-        console().print(f"Figure of the physics: {path}", highlight=False)
+        print_line(f"Figure of the physics: {path}")

@@ -1,86 +1,34 @@
 """The ASGI application: routes from paths to the service, the docs and the page."""
 
 import asyncio
+import mimetypes
 from collections.abc import Callable, Collection, Coroutine, Mapping
-from dataclasses import dataclass
-from importlib.resources.abc import Traversable
+from pathlib import Path
 from typing import Any, TypeVar
 
 from fastapi import FastAPI, Request, Response
-from fastapi.responses import HTMLResponse
+from fastapi.responses import HTMLResponse, JSONResponse
 from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from vitreous.core.version import __version__
-from vitreous.serve import responses
+from vitreous.serve import requests, responses
 from vitreous.serve.body import Body, read_body
-from vitreous.serve.docs_page import docs_page
 from vitreous.serve.errors import RequestError, to_request_error
 from vitreous.serve.indexing import Indexer
 from vitreous.serve.limits import Limits
 from vitreous.serve.metrics import Metrics
 from vitreous.serve.middleware import Middleware
 from vitreous.serve.models import ServedModel
-from vitreous.serve.openapi import DESCRIPTION, TITLE, describe_body, describe_responses
-from vitreous.serve.requests import (
-    ExplainFile,
-    ExplainSample,
-    IndexFile,
-    IndexNumbers,
-    PredictFiles,
-    PredictSamples,
-    RequestModel,
-)
-from vitreous.serve.service import Service, encode_json
-from vitreous.serve.static import PAGE, mount_page
+from vitreous.serve.openapi import ABOUT, describe_body, describe_responses, docs_page
+from vitreous.serve.service import Service
 
 Result = TypeVar("Result")
+Schema = type[requests.RequestModel]
 Endpoint = Callable[[Request], Coroutine[Any, Any, Response]]
+Handler = Callable[[Body[Any, Any]], Coroutine[Any, Any, Response]]
+PAGE = Path(__file__).parent / "page"
 _CLIENT_CLOSED = 499  # appears only in the metrics: nobody receives the response
-
-
-@dataclass(frozen=True)
-class _PostRoute:
-    """A path that takes JSON or a form with files."""
-
-    path: str
-    handler: Callable[[Body[Any, Any]], Coroutine[Any, Any, bytes]]
-    json: type[RequestModel]
-    form: type[RequestModel]
-    response: type[BaseModel]
-    seconds: float
-    several_files: bool = False
-
-    def endpoint(self, limits: Limits) -> Endpoint:
-        """Return the function that reads a request, handles it within its time limit, and responds."""
-
-        async def respond(request: Request) -> Response:
-            try:
-                async with asyncio.timeout(limits.seconds):
-                    body = await read_body(request, self.json, self.form, limits)
-                content = await _run_for_client(self.handler(body), request, self.seconds)
-            except Exception as error:
-                return _error_response(error)
-            return Response(content, media_type="application/json")
-
-        return respond
-
-
-class _DirectRoutes:
-    """Calls the POST endpoints without FastAPI's routing, which costs as much as a small prediction."""
-
-    def __init__(self, app: ASGIApp, endpoints: Mapping[str, Endpoint]) -> None:
-        self.app, self.endpoints = app, endpoints
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        is_post = scope["type"] == "http" and scope["method"] == "POST"
-        endpoint = self.endpoints.get(scope["path"]) if is_post else None
-        if endpoint is None:
-            await self.app(scope, receive, send)
-        else:
-            response = await endpoint(Request(scope, receive, send))
-            await response(scope, receive, send)
 
 
 def create_app(
@@ -90,74 +38,86 @@ def create_app(
     metrics: Metrics,
     token: str = "",
     hosts: Collection[str] = (),
-    page: Traversable = PAGE,
+    page: Path = PAGE,
 ) -> Middleware:
-    """Create the ASGI application of a service.
+    """Create the ASGI application of a service of models by name, and of searches unless `indexer` is None.
 
     Args:
-        models: models by name.
-        indexer: searches for unit cells; None if they are not served.
-        limits: limits of the service.
-        metrics: metrics of the service.
         token: token that clients must send; empty for none.
         hosts: host names that requests may use; empty for any.
         page: folder of the web page.
     """
     service = Service(models, indexer, limits, metrics)
-    app = FastAPI(
-        title=TITLE,
-        version=__version__,
-        description=DESCRIPTION,
-        docs_url=None,
-        redoc_url=None,
-        lifespan=service.lifespan,
-    )
-    app.add_exception_handler(HTTPException, _handle_error)
+    app = FastAPI(**ABOUT, docs_url=None, redoc_url=None, lifespan=service.lifespan)
+    app.add_exception_handler(HTTPException, _error_response)
     endpoints = _add_post_routes(app, service, limits)
     _add_get_routes(app, service, metrics)
-    mount_page(app, page)
+    _add_page(app, page)
     paths = {"/", "/docs", "/metrics", *app.openapi()["paths"]}
-    return Middleware(_DirectRoutes(app, endpoints), limits, metrics, token, hosts, paths)
+    return Middleware(_call_directly(app, endpoints), limits, metrics, token, hosts, paths)
+
+
+def _call_directly(app: ASGIApp, endpoints: Mapping[str, Endpoint]) -> ASGIApp:
+    """Call the POST endpoints without FastAPI's routing, which costs as much as a small prediction."""
+
+    async def call(scope: Scope, receive: Receive, send: Send) -> None:
+        is_post = scope["type"] == "http" and scope["method"] == "POST"
+        endpoint = endpoints.get(scope["path"]) if is_post else None
+        response = app if endpoint is None else await endpoint(Request(scope, receive, send))
+        await response(scope, receive, send)
+
+    return call
 
 
 def _add_post_routes(app: FastAPI, service: Service, limits: Limits) -> dict[str, Endpoint]:
-    seconds = limits.seconds
-    routes = (
-        _PostRoute(
-            "/v1/predict", service.predict, PredictSamples, PredictFiles, responses.PredictResponse, seconds, True
-        ),
-        _PostRoute("/v1/explain", service.explain, ExplainSample, ExplainFile, responses.ExplainResponse, seconds),
-        _PostRoute("/v1/index", service.index, IndexNumbers, IndexFile, responses.IndexResponse, limits.search_seconds),
-    )
-    endpoints = {route.path: route.endpoint(limits) for route in routes}
-    for route in routes:
+    """Add the paths that take JSON or a form with files."""
+    routes: dict[str, tuple[Handler, Schema, Schema, type[BaseModel]]] = {
+        "predict": (service.predict, requests.PredictSamples, requests.PredictFiles, responses.PredictResponse),
+        "explain": (service.explain, requests.ExplainSample, requests.ExplainFile, responses.ExplainResponse),
+        "index": (service.index, requests.IndexNumbers, requests.IndexFile, responses.IndexResponse),
+    }
+    endpoints = dict[str, Endpoint]()
+    for name, (handler, json, form, response) in routes.items():
+        seconds = limits.search_seconds if name == "index" else limits.seconds
+        endpoint = endpoints[f"/v1/{name}"] = _post_endpoint(handler, json, form, limits, seconds)
         app.router.add_api_route(
-            route.path,
-            endpoints[route.path],
+            f"/v1/{name}",
+            endpoint,
             methods=["POST"],
-            name=route.path.rpartition("/")[2],
-            description=route.handler.__doc__,
-            responses=describe_responses(route.response, 404, 413, 415, 422, 429, 503),
-            openapi_extra=describe_body(route.json, route.form, route.several_files),
+            name=name,
+            description=handler.__doc__,
+            responses=describe_responses(response, 404, 413, 415, 422, 429, 503),
+            openapi_extra=describe_body(json, form, several_files=name == "predict"),
         )
     return endpoints
 
 
-def _add_get_routes(app: FastAPI, service: Service, metrics: Metrics) -> None:
-    def json_response(record: dict[str, Any]) -> Response:
-        return Response(encode_json(record), media_type="application/json")
+def _post_endpoint(handler: Handler, json: Schema, form: Schema, limits: Limits, seconds: float) -> Endpoint:
+    """Return the function that reads a request, handles it within its time limit, and responds."""
 
+    async def respond(request: Request) -> Response:
+        try:
+            async with asyncio.timeout(limits.seconds):
+                body = await read_body(request, json, form, limits)
+            return await _run_for_client(handler(body), request, seconds)
+        except Exception as error:
+            return await _error_response(request, error)
+
+    return respond
+
+
+def _add_get_routes(app: FastAPI, service: Service, metrics: Metrics) -> None:
     @app.get("/v1/models", responses=describe_responses(responses.ModelsResponse), description="Served models.")
     async def models() -> Response:
-        return json_response(service.describe())
+        return JSONResponse(service.describe())
 
     @app.get("/v1/examples", responses=describe_responses(responses.ExamplesResponse), description="Example inputs.")
     async def examples() -> Response:
-        return json_response(await asyncio.to_thread(service.list_examples))
+        return JSONResponse(await asyncio.to_thread(service.list_examples))
 
     @app.get("/healthz", responses=describe_responses(responses.HealthResponse), description="Status of the service.")
     async def health() -> Response:
-        return json_response({"status": "ok"})
+        return JSONResponse({"status": "ok"})
 
     @app.get("/metrics", include_in_schema=False)
     async def prometheus() -> Response:
@@ -166,6 +126,25 @@ def _add_get_routes(app: FastAPI, service: Service, metrics: Metrics) -> None:
     @app.get("/docs", include_in_schema=False)
     async def docs() -> Response:
         return HTMLResponse(docs_page(app.openapi()))
+
+
+def _add_page(app: FastAPI, folder: Path) -> None:
+    """Serve the files of a folder, read once so that no other file can be requested, and its index at `/`."""
+
+    def endpoint(content: bytes, media_type: str) -> Callable[[], Coroutine[Any, Any, Response]]:
+        async def send_file() -> Response:
+            return Response(content, media_type=media_type, headers={"Cache-Control": "no-cache"})
+
+        return send_file
+
+    for file in folder.rglob("*"):
+        path = file.relative_to(folder).as_posix()
+        if file.is_file() and "/." not in f"/{path}":
+            media_type = mimetypes.guess_type(path)[0] or "application/octet-stream"
+            for url in (path, "") if path == "index.html" else (path,):
+                app.add_api_route(
+                    f"/{url}", endpoint(file.read_bytes(), media_type), methods=["GET"], include_in_schema=False
+                )
 
 
 async def _run_for_client(work: Coroutine[Any, Any, Result], request: Request, seconds: float) -> Result:
@@ -182,10 +161,5 @@ async def _run_for_client(work: Coroutine[Any, Any, Result], request: Request, s
         await asyncio.gather(task, disconnect, return_exceptions=True)
 
 
-def _error_response(error: Exception) -> Response:
-    converted = to_request_error(error)
-    return Response(converted.content, converted.status, converted.headers, "application/json")
-
-
-async def _handle_error(request: Request, error: Exception) -> Response:
-    return _error_response(error)
+async def _error_response(request: Request, error: Exception) -> Response:
+    return to_request_error(error).response()

@@ -37,13 +37,6 @@ def thin_curve(curve: NDArray[np.float64], most: int) -> NDArray[np.intp]:
     return np.unique([start + index for start, part in intervals for index in (part.argmin(), part.argmax())])
 
 
-def select_points(
-    curves: Sequence[NDArray[np.float64]], indices: NDArray[np.intp], digits: int = 6
-) -> list[list[float]]:
-    """Return the points of several curves at some indices, as lists."""
-    return [to_json(curve[indices], digits) for curve in curves]
-
-
 def bin_values(values: NDArray[Any], steps: Sequence[int]) -> NDArray[np.float64]:
     """Group values `(*grid)` into bins: `(*coarse grid, values of a bin)`. The last values repeat to fill a bin.
 

@@ -21,7 +21,6 @@ from vitreous.serve.requests import RequestModel
 
 Json = TypeVar("Json", bound=RequestModel)
 Form = TypeVar("Form", bound=RequestModel)
-AnyRequest = TypeVar("AnyRequest", bound=RequestModel)
 MEDIA_TYPES = ("application/json", "multipart/form-data")
 LARGE_BODY = 100_000
 """Bytes of JSON above which parsing runs in a thread."""
@@ -69,6 +68,12 @@ class Body(Generic[Json, Form]):
     files: list[Upload]
     size: int
 
+    def one_file(self) -> Upload:
+        """Return the file of a request that takes one; `InputError` if there is none, or several."""
+        if len(self.files) != 1:
+            raise InputError(f"file: found {len(self.files)}, expected one")
+        return self.files[0]
+
 
 async def read_body(request: Request, json: type[Json], form: type[Form], limits: Limits) -> Body[Json, Form]:
     """Read and validate the body of a request: JSON, or form fields with files."""
@@ -77,23 +82,22 @@ async def read_body(request: Request, json: type[Json], form: type[Form], limits
         raise RequestError(415, f"content-type: expected {' or '.join(MEDIA_TYPES)}")
     if options.get(b"charset", b"utf-8").lower() != b"utf-8":  # some codecs are very slow
         raise RequestError(415, "charset: expected utf-8")
-    content = await _read_bytes(request, limits)
-    if media_type == b"application/json":
-        if len(content) <= LARGE_BODY:
-            return Body(_parse_json(json, content), [], len(content))
-        reservation: ByteReservation = request.scope["state"]["reservation"]
-        reservation.add((_PARSED_RATIO - 1) * len(content))
-        return Body(await asyncio.to_thread(_parse_json, json, content), [], len(content))
-    fields, files = await _parse_form(request, content, limits)
-    return Body(_validate(form, fields), files, len(content))
+    reservation: ByteReservation = request.scope["state"]["reservation"]
+    content = await _read_bytes(request, limits, reservation)
+    if media_type != b"application/json":
+        fields, files = await _parse_form(request, content, limits)
+        return Body(_validate(form, fields), files, len(content))
+    if len(content) <= LARGE_BODY:
+        return Body(_parse_json(json, content), [], len(content))
+    reservation.add((_PARSED_RATIO - 1) * len(content))
+    return Body(await asyncio.to_thread(_parse_json, json, content), [], len(content))
 
 
-async def _read_bytes(request: Request, limits: Limits) -> bytes:
+async def _read_bytes(request: Request, limits: Limits, reservation: ByteReservation) -> bytes:
     too_large = RequestError(413, f"body: expected at most {limits.body} bytes")
     length = request.headers.get("content-length", "")
     if length.isdecimal() and int(length) > limits.body:
         raise too_large
-    reservation: ByteReservation = request.scope["state"]["reservation"]
     content = bytearray()
     async for chunk in request.stream():
         reservation.add(len(chunk))
@@ -113,7 +117,7 @@ def _parse_json(kind: type[Json], content: bytes) -> Json:
     return _validate(kind, fields, strict=True)
 
 
-def _validate(kind: type[AnyRequest], fields: dict[str, Any], strict: bool = False) -> AnyRequest:
+def _validate(kind: type[Json], fields: dict[str, Any], strict: bool = False) -> Json:
     """Validate fields; the error message names the first problem without its value, which may be large."""
     if len(fields) > _MAX_FIELDS:
         raise InputError(f"fields: found {len(fields)}, expected at most {_MAX_FIELDS}")

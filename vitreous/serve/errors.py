@@ -1,17 +1,18 @@
 """`RequestError`: an HTTP error with a message of one line, and how other exceptions become one."""
 
-import json
 import logging
+import traceback
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from starlette.exceptions import HTTPException
-from starlette.types import Send
+from starlette.responses import JSONResponse
 
 from vitreous.core.batching import ClosedError, FullError
 from vitreous.core.errors import InputError, first_line
 
 RETRY_AFTER = {"Retry-After": "1"}
+_LATE = "no answer within the time limit; the work was cancelled"
 _log = logging.getLogger("vitreous.serve")
 
 
@@ -20,12 +21,11 @@ class RequestError(Exception):
 
     def __init__(self, status: int, message: str, headers: Mapping[str, str] | None = None) -> None:
         super().__init__(message)
-        self.status, self.message, self.headers = status, message, dict(headers or {})
+        self.status, self.message, self.headers = status, message, headers
 
-    @property
-    def content(self) -> bytes:
-        """The response body."""
-        return json.dumps({"error": self.message}, ensure_ascii=False, separators=(",", ":")).encode()
+    def response(self) -> JSONResponse:
+        """The response to send."""
+        return JSONResponse({"error": self.message}, self.status, self.headers)
 
 
 _CONVERSIONS: dict[type[Exception], Callable[[Any], RequestError]] = {
@@ -33,9 +33,7 @@ _CONVERSIONS: dict[type[Exception], Callable[[Any], RequestError]] = {
     InputError: lambda error: RequestError(422, first_line(error)),
     FullError: lambda error: RequestError(429, "too many requests are waiting; try again", RETRY_AFTER),
     ClosedError: lambda error: RequestError(503, "the service is shutting down", RETRY_AFTER),
-    TimeoutError: lambda error: RequestError(
-        503, "no answer within the time limit; the work was cancelled", RETRY_AFTER
-    ),
+    TimeoutError: lambda error: RequestError(503, _LATE, RETRY_AFTER),
     HTTPException: lambda error: RequestError(error.status_code, str(error.detail).lower(), error.headers),
 }
 
@@ -48,18 +46,6 @@ def to_request_error(error: Exception) -> RequestError:
     for kind, convert in _CONVERSIONS.items():
         if isinstance(error, kind):
             return convert(error)
-    innermost = error.__traceback__
-    while innermost is not None and innermost.tb_next is not None:
-        innermost = innermost.tb_next
-    place = f"{innermost.tb_frame.f_code.co_name}:{innermost.tb_lineno}" if innermost else "?"
-    _log.error("%s in %s", type(error).__name__, place)
+    frames = traceback.extract_tb(error.__traceback__, -1)
+    _log.error("%s in %s", type(error).__name__, f"{frames[0].name}:{frames[0].lineno}" if frames else "?")
     return RequestError(500, "internal error of the service; it has been logged")
-
-
-async def send_error(error: RequestError, send: Send) -> None:
-    """Send an error response through plain ASGI."""
-    size = str(len(error.content)).encode()
-    headers: list[Any] = [(b"content-type", b"application/json"), (b"content-length", size)]
-    headers += [(name.lower().encode(), value.encode()) for name, value in error.headers.items()]
-    await send({"type": "http.response.start", "status": error.status, "headers": headers})
-    await send({"type": "http.response.body", "body": error.content})

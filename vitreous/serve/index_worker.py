@@ -21,7 +21,7 @@ from vitreous.powder.radiation import WAVELENGTH_RANGE, radiation_from_user
 from vitreous.powder.refinement import Fit
 from vitreous.powder.solution import IndexResult, Solution
 from vitreous.predict import format_records
-from vitreous.serve.arrays import select_points, thin_curve, to_json
+from vitreous.serve.arrays import thin_curve, to_json
 from vitreous.serve.limits import Limits
 from vitreous.serve.uploads import check_file
 from vitreous.serve.workers import JobResult
@@ -42,50 +42,47 @@ class SearchJob:
     limits: Limits
     file: Upload | None = None
     example: str | None = None
-    two_theta: tuple[float, ...] = ()
-    intensity: tuple[float, ...] | None = None
-    sigma: tuple[float, ...] | None = None
+    two_theta: NDArray[np.float64] | None = None
+    intensity: NDArray[np.float64] | None = None
+    sigma: NDArray[np.float64] | None = None
 
 
 def search(job: SearchJob) -> JobResult:
     """Search the unit cells; return the response as JSON."""
     try:
-        pattern, result = _search_peaks(job) if job.options.peaks else _search_pattern(job)
+        pattern = None if job.options.peaks else _read_pattern(job)
+        result = _search_peaks(job) if pattern is None else index_pattern(pattern, job.options)
     except InputError as error:
         raise InputError(_without_dashes(str(error))) from None
     return {}, json.dumps(_response(pattern, result, job.options), ensure_ascii=False, allow_nan=False).encode()
 
 
-def _search_peaks(job: SearchJob) -> tuple[None, IndexResult]:
+def _search_peaks(job: SearchJob) -> IndexResult:
     if job.file is not None:
         check_file(job.file, _PEAK_LIST_FORMATS, job.limits)
         if job.file.content.count(b"\n") > _MAX_PEAKS:
             raise InputError(f"{job.file}: found more than {_MAX_PEAKS} lines; is this a pattern?")
-        return None, index_file(job.file, job.options)
+        return index_file(job.file, job.options)
+    assert job.two_theta is not None
     if len(job.two_theta) > _MAX_PEAKS:
         raise InputError(f"two_theta: found {len(job.two_theta)} peaks, expected at most {_MAX_PEAKS}")
-    heights = None if job.intensity is None else np.array(job.intensity)
-    return None, index_peak_list("lines", np.array(job.two_theta), heights, job.options)
-
-
-def _search_pattern(job: SearchJob) -> tuple[Pattern, IndexResult]:
-    pattern, most = _read_pattern(job), job.limits.points
-    if len(pattern.two_theta) > most:
-        raise InputError(f"{pattern.name}: found {len(pattern.two_theta)} points, expected at most {most}")
-    return pattern, index_pattern(pattern, job.options)
+    return index_peak_list("lines", job.two_theta, job.intensity, job.options)
 
 
 def _read_pattern(job: SearchJob) -> Pattern:
-    wavelength, anode = job.options.wavelength, job.options.anode
+    wavelength, anode, most = job.options.wavelength, job.options.anode, job.limits.points
     if job.example is not None:
-        return example(job.example)
-    if job.file is not None:
+        pattern = example(job.example)
+    elif job.file is not None:
         check_file(job.file, FORMATS, job.limits)
-        return read_pattern(job.file, wavelength, anode)
-    if job.intensity is None:
+        pattern = read_pattern(job.file, wavelength, anode)
+    elif job.two_theta is None or job.intensity is None:
         raise InputError("intensity: expected as many numbers as two_theta has")
-    sigma = None if job.sigma is None else np.array(job.sigma)
-    return pattern_from_arrays(np.array(job.two_theta), np.array(job.intensity), sigma, wavelength, anode)
+    else:
+        pattern = pattern_from_arrays(job.two_theta, job.intensity, job.sigma, wavelength, anode)
+    if len(pattern.two_theta) > most:
+        raise InputError(f"{pattern.name}: found {len(pattern.two_theta)} points, expected at most {most}")
+    return pattern
 
 
 def _without_dashes(text: str) -> str:
@@ -118,16 +115,15 @@ def _response(pattern: Pattern | None, result: IndexResult, options: IndexOption
     }
 
 
+def _curves(source: Pattern | Fit, main: str, *others: str) -> dict[str, Any]:
+    """Return curves by name, at few points that keep the peaks of the main one; 2θ comes first."""
+    indices = thin_curve(getattr(source, main), _MAX_POINTS)
+    return {name: to_json(getattr(source, name)[indices], 6) for name in ("two_theta", main, *others)}
+
+
 def _pattern_record(pattern: Pattern) -> dict[str, Any]:
-    indices = thin_curve(pattern.intensity, _MAX_POINTS)
-    two_theta, intensity = select_points((pattern.two_theta, pattern.intensity), indices)
-    return {
-        "wavelength": pattern.wavelength,
-        "wavelength2": pattern.wavelength2,
-        "points": len(pattern.two_theta),
-        "two_theta": two_theta,
-        "intensity": intensity,
-    }
+    wavelengths = {name: getattr(pattern, name) for name in ("wavelength", "wavelength2")}
+    return {**wavelengths, "points": len(pattern.two_theta), **_curves(pattern, "intensity")}
 
 
 def _peak_records(peaks: Peaks, wavelength: float) -> list[dict[str, float]]:
@@ -157,26 +153,19 @@ def _tick_records(hkl: NDArray[np.int64], angle: NDArray[np.float64]) -> list[di
 
 
 def _fit_record(fit: Fit) -> dict[str, Any]:
-    curves = {name: getattr(fit, name) for name in ("two_theta", "observed", "calculated", "background")}
-    points = select_points(list(curves.values()), thin_curve(fit.observed, _MAX_POINTS))
     return {
         **_cell_parameters(fit.cell),
         "errors": _cell_parameters(fit.errors),
         "text": refined_parameters(fit.cell, fit.errors),
         **{name: to_json(getattr(fit, name), 6) for name in ("zero", "rwp", "chi2")},
-        **dict(zip(curves, points, strict=True)),
+        **_curves(fit, "observed", "calculated", "background"),
         "ticks": _tick_records(fit.hkl, fit.positions),
     }
 
 
 def _csv(solutions: list[Solution]) -> str:
     units = {**dict.fromkeys("abc", "Å"), **dict.fromkeys(NAMES[3:], "°"), "volume": "Å³", "f20": "1/°", "zero": "°"}
-    records = [
-        {
-            f"{name} ({units[name]})" if name in units else name: value
-            for name, value in _cell_record(solution).items()
-            if name != "reduced"
-        }
-        for solution in solutions
-    ]
+    headings = {name: f"{name} ({unit})" for name, unit in units.items()}
+    cells = [_cell_record(solution) for solution in solutions]
+    records = [{headings.get(name, name): cell[name] for name in cell if name != "reduced"} for cell in cells]
     return format_records(records, "csv") if records else ""

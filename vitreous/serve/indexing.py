@@ -2,12 +2,14 @@
 
 from typing import Any
 
+import numpy as np
+
 from vitreous.core.errors import InputError, check_choice
 from vitreous.core.extras import load_extra
-from vitreous.data import Upload
 from vitreous.powder.example import EXAMPLES
 from vitreous.powder.files import FORMATS
 from vitreous.powder.radiation import ANODES, radiation_from_user
+from vitreous.serve.body import Body
 from vitreous.serve.errors import RequestError
 from vitreous.serve.limits import Limits
 from vitreous.serve.metrics import Metrics
@@ -26,42 +28,37 @@ class Indexer:
             load_extra(package, "powder")
         self._limits, self._systems = limits, tuple(LATTICES)
         self.workers = WorkerPool(search, limits.searches, limits.search_queue, limits.memory)
-        metrics.watch_queue("searches", lambda: self.workers.waiting)
+        metrics.waiting.labels("searches").set_function(lambda: self.workers.waiting)
 
     @property
     def about(self) -> dict[str, Any]:
         """Description in `/v1/models`."""
         return {"formats": list(FORMATS), "anodes": list(ANODES), "systems": list(self._systems)}
 
-    async def index(self, request: IndexNumbers | IndexFile, files: list[Upload]) -> bytes:
+    async def index(self, body: Body[IndexNumbers, IndexFile]) -> bytes:
         """Search the unit cells of a pattern or a list of peaks; return the response as JSON."""
         from vitreous.powder.indexing import IndexOptions
         from vitreous.serve.index_worker import SearchJob
 
+        request = body.request
         for system in request.system or ():
             check_choice("system", system, self._systems)
         radiation_from_user(request.wavelength, request.anode)
-        options = IndexOptions(
-            request.anode, request.wavelength, request.peaks, request.system or self._systems, request.most
-        )
-        data = _pattern_numbers(request) if isinstance(request, IndexNumbers) else _pattern_file(files)
+        systems = request.system or self._systems
+        options = IndexOptions(request.anode, request.wavelength, request.peaks, systems, request.most)
+        data = _pattern_numbers(request) if isinstance(request, IndexNumbers) else {"file": body.one_file()}
         _, content = await self.workers.run(SearchJob(options, self._limits, **data), self._limits.search_seconds)
         return content
-
-
-def _pattern_file(files: list[Upload]) -> dict[str, Any]:
-    if len(files) != 1:
-        raise InputError(f"file: found {len(files)}, expected one")
-    return {"file": files[0]}
 
 
 def _pattern_numbers(request: IndexNumbers) -> dict[str, Any]:
     if (request.example is None) == (request.two_theta is None):
         raise InputError("example, two_theta: expected one of them")
-    if request.example is not None and (request.peaks or request.anode or request.wavelength):
-        raise InputError("example: the example states its radiation; omit peaks, anode and wavelength")
-    if request.example is not None and request.example not in EXAMPLES:
-        raise RequestError(404, f"example: expected one of: {', '.join(EXAMPLES)}")
-    columns = {"two_theta": request.two_theta, "intensity": request.intensity, "sigma": request.sigma}
-    numbers = {name: tuple(values) for name, values in columns.items() if values is not None}
+    if request.example is not None:
+        if request.peaks or request.anode or request.wavelength:
+            raise InputError("example: the example states its radiation; omit peaks, anode and wavelength")
+        if request.example not in EXAMPLES:
+            raise RequestError(404, f"example: expected one of: {', '.join(EXAMPLES)}")
+    columns = {name: getattr(request, name) for name in ("two_theta", "intensity", "sigma")}
+    numbers = {name: np.array(values) for name, values in columns.items() if values is not None}
     return {"example": request.example} | numbers

@@ -7,32 +7,32 @@ from vitreous.core.settings import Settings
 
 @dataclass(frozen=True)
 class Limits(Settings):
-    """Limits of the service; requests beyond them are refused.
+    """Limits of the service; requests beyond them are refused. The command line shows these lines as its help.
 
-    Attributes:
-        body: bytes of a request body.
-        points: points of a powder pattern or spectrum.
-        pixels: pixels of an image, according to its header.
-        rows: samples of a request.
+    Args:
         batch: samples that a model computes together.
-        wait: milliseconds that a sample waits for others to join its batch.
+        wait: milliseconds that a sample waits for others.
         queue: samples that may wait for a model.
-        requests: requests processed at the same time.
-        seconds: time limit of a prediction or explanation, in seconds.
-        searches: number of processes that search for unit cells.
-        search_queue: searches that may wait for a process.
-        search_seconds: time limit of a search, in seconds.
-        memory: address space of a worker process, in megabytes.
+        requests: requests that are worked on at a time.
+        body: bytes of a request.
+        points: of a pattern or a spectrum.
+        pixels: of an image.
+        rows: samples of a request.
+        seconds: that an answer may take.
+        searches: processes that search for cells.
+        search_queue: searches that may wait.
+        search_seconds: that a search may take.
+        memory: megabytes of a process that searches or reads files.
     """
 
-    body: int = 8_000_000
-    points: int = 100_000
-    pixels: int = 4_000_000
-    rows: int = 1024
     batch: int = 64
     wait: float = 2.0
     queue: int = 1024
     requests: int = 256
+    body: int = 8_000_000
+    points: int = 100_000
+    pixels: int = 4_000_000
+    rows: int = 1024
     seconds: float = 30.0
     searches: int = 1
     search_queue: int = 8

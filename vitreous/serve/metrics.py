@@ -1,7 +1,5 @@
 """Prometheus metrics: requests, response times, batch sizes and queue lengths."""
 
-from collections.abc import Callable
-
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
 _SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
@@ -15,24 +13,16 @@ class Metrics:
         registry = self._registry = CollectorRegistry()
         self._requests = Counter("vitreous_requests", "Requests answered", ("path", "status"), registry=registry)
         self._seconds = Histogram("vitreous_seconds", "Response time", ("path",), buckets=_SECONDS, registry=registry)
-        self._batches = Histogram(
+        self.batches = Histogram(
             "vitreous_batch_size", "Samples in a batch", ("model",), buckets=_SIZES, registry=registry
         )
-        self._waiting = Gauge("vitreous_waiting", "Samples or searches in a queue", ("what",), registry=registry)
+        self.waiting = Gauge("vitreous_waiting", "Samples or searches in a queue", ("what",), registry=registry)
         self.active = Gauge("vitreous_requests_active", "Requests in progress", registry=registry)
 
     def count_request(self, path: str, status: int, seconds: float) -> None:
         """Count a response."""
         self._requests.labels(path, str(status)).inc()
         self._seconds.labels(path).observe(seconds)
-
-    def batch_observer(self, model: str) -> Callable[[int], None]:
-        """Return a function that records the size of a batch of a model."""
-        return self._batches.labels(model).observe
-
-    def watch_queue(self, name: str, count: Callable[[], float]) -> None:
-        """Register a function that returns the current length of a queue."""
-        self._waiting.labels(name).set_function(count)
 
     def text(self) -> bytes:
         """Return all metrics in the Prometheus text format."""

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from vitreous.serve.body import LARGE_BODY, ByteBudget, ByteReservation
-from vitreous.serve.errors import RETRY_AFTER, RequestError, send_error
+from vitreous.serve.errors import RETRY_AFTER, RequestError
 from vitreous.serve.limits import Limits
 from vitreous.serve.metrics import Metrics
 
@@ -33,13 +33,7 @@ _BEARER = {"WWW-Authenticate": "Bearer"}
 class Middleware:
     """Outermost layer of the service: access control, request limits, security headers and metrics.
 
-    Args:
-        app: the inner application.
-        limits: limits on the number of requests and their bytes.
-        metrics: receives path, status and time of every request.
-        token: token that clients must send; empty for none.
-        hosts: host names that requests may use; empty for any.
-        paths: paths with their own label in the metrics.
+    `token` and `hosts` are those of `create_app`; `paths` have their own label in the metrics.
     """
 
     def __init__(
@@ -68,7 +62,7 @@ class Middleware:
         try:
             self._check_access(scope, path)
         except RequestError as error:
-            await send_error(error, send_with_headers)
+            await error.response()(scope, receive, send_with_headers)
         else:
             await self._forward(scope, receive, send_with_headers)
         self.metrics.count_request(path if path in self.paths else "other", status, time.monotonic() - started)
@@ -76,13 +70,12 @@ class Middleware:
     async def _forward(self, scope: Scope, receive: Receive, send: Send) -> None:
         reservation = scope.setdefault("state", {})["reservation"] = ByteReservation(self.budget)
         self.active += 1
-        self.metrics.active.set(self.active)
         try:
-            await self.app(scope, receive, send)
+            with self.metrics.active.track_inprogress():
+                await self.app(scope, receive, send)
         finally:
             reservation.release()
             self.active -= 1
-            self.metrics.active.set(self.active)
 
     def _check_access(self, scope: Scope, path: str) -> None:
         """Raise `RequestError` if host, origin, token or the number of requests forbid the request."""
@@ -95,7 +88,8 @@ class Middleware:
         origin = headers.get("origin")
         if origin is not None and scope["method"] not in ("GET", "HEAD") and origin.partition("://")[2] != host:
             raise RequestError(403, "origin: requests from pages of other sites are not allowed")
-        if self.token and _needs_token(path) and not self._has_token(headers):
+        needs_token = self.token and (path.startswith("/v1/") or path == "/metrics")
+        if needs_token and not self._has_token(headers):
             raise RequestError(401, "token: missing or wrong; expected Authorization: Bearer TOKEN", _BEARER)
         if scope["method"] == "POST" and self.active >= self.limits.requests:
             raise RequestError(429, f"{self.active} requests are in progress; try again", RETRY_AFTER)
@@ -112,10 +106,6 @@ def _extra_headers(scope: Scope, path: str, status: int) -> dict[str, str]:
     if status >= 400 and scope["method"] == "POST" and not _is_short(scope):
         headers["Connection"] = "close"  # the rest of the body is not read
     return headers
-
-
-def _needs_token(path: str) -> bool:
-    return path.startswith("/v1/") or path == "/metrics"
 
 
 def _host_name(host: str) -> str | None:

@@ -104,11 +104,9 @@ class ExamplesResponse(BaseModel):
     samples: list[ExampleSample]
 
 
-class Value(BaseModel):
+class Value(Target):
     """A quantity of one sample, with its interval if requested."""
 
-    name: str
-    unit: str
     value: float
     lower: float | None = None
     upper: float | None = None

@@ -1,5 +1,6 @@
 """Starting the service: load models, bind the address, and answer until a signal arrives."""
 
+import asyncio
 import gc
 import os
 import socket
@@ -7,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import uvicorn
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from vitreous.core.errors import InputError
 from vitreous.serve.app import create_app
@@ -15,8 +17,11 @@ from vitreous.serve.limits import Limits
 from vitreous.serve.metrics import Metrics
 from vitreous.serve.middleware import LOOPBACK
 from vitreous.serve.models import load_models
-from vitreous.serve.protocol import LimitedProtocol
 
+HEADER_SECONDS = 30.0
+"""Time limit for the headers of a request."""
+HEADER_BYTES = 65_536
+"""Size limit of the headers of a request."""
 TOKEN_VARIABLE = "VITREOUS_TOKEN"
 _MIN_TOKEN = 8  # characters
 _KEEP_ALIVE = 30  # seconds that an idle connection stays open
@@ -33,17 +38,13 @@ def serve(
     device: str,
     limits: Limits,
 ) -> None:
-    """Serve models until a signal arrives.
+    """Serve runs, exported models and, with `powder`, searches for unit cells until a signal arrives.
 
     Args:
-        runs: run folders and exported model files.
-        powder: whether to serve searches for unit cells.
-        host: address to listen on.
         port: port to listen on; 0 for any free port.
         names: further host names that requests may use, e.g. of a proxy.
         token_file: file with the token that clients must send; None for the environment's token.
         device: device for runs; ONNX models use the CPU.
-        limits: limits of the service.
     """
     if not runs and not powder:
         raise InputError("serve: found neither a run nor --powder, expected at least one of them")
@@ -53,9 +54,8 @@ def serve(
         models = load_models(runs, device, limits, metrics)
         indexer = Indexer(limits, metrics) if powder else None
         hosts = {*LOOPBACK, *map(str.lower, names)} if host in LOOPBACK or names else ()
-        app = create_app(models, indexer, limits, metrics, token, hosts)
         config = uvicorn.Config(
-            app,
+            create_app(models, indexer, limits, metrics, token, hosts),
             http=LimitedProtocol,
             lifespan="on",
             ws="none",
@@ -84,6 +84,45 @@ class _Server(uvicorn.Server):
         gc.collect()
         gc.freeze()  # collecting the loaded modules again and again would take hundreds of milliseconds each time
         print(self._message, flush=True)
+
+
+class LimitedProtocol(HttpToolsProtocol):
+    """Closes connections whose client sends no headers in time, or too many."""
+
+    _deadline: asyncio.TimerHandle | None = None
+    _in_headers, _received = True, 0
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._start_headers()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._cancel_deadline()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        self._received += len(data)
+        super().data_received(data)
+        if self._in_headers and self._received > HEADER_BYTES:
+            self.transport.abort()
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self._start_headers()
+
+    def on_headers_complete(self) -> None:
+        self._in_headers = False
+        self._cancel_deadline()
+        super().on_headers_complete()
+
+    def _start_headers(self) -> None:
+        self._cancel_deadline()
+        self._in_headers, self._received = True, 0
+        self._deadline = self.loop.call_later(HEADER_SECONDS, self.transport.abort)
+
+    def _cancel_deadline(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
 
 
 def read_token(path: Path | None) -> str:

@@ -1,51 +1,44 @@
 """`Service`: the work behind each path, from validated requests to JSON."""
 
 import asyncio
-import json
+import io
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
 import numpy as np
-from fastapi import FastAPI
+from fastapi import FastAPI, Response
+from fastapi.responses import JSONResponse
 from numpy.typing import NDArray
 
 from vitreous.core.errors import InputError
-from vitreous.data import Upload
 from vitreous.powder.example import EXAMPLES
 from vitreous.powder.radiation import ANODES
 from vitreous.serve.body import LARGE_BODY, Body
 from vitreous.serve.errors import RequestError
-from vitreous.serve.explain import ExplainOptions, choose_maps
+from vitreous.serve.explain import explain_options
 from vitreous.serve.indexing import Indexer
 from vitreous.serve.limits import Limits
 from vitreous.serve.metrics import Metrics
-from vitreous.serve.models import Record, ServedModel
+from vitreous.serve.models import Answer, Record, ServedModel
 from vitreous.serve.requests import ExplainFile, ExplainSample, IndexFile, IndexNumbers, PredictFiles, PredictSamples
-from vitreous.serve.uploads import ReadJob, check_row_count, load_samples, read_samples
+from vitreous.serve.responses import ClientLimits
+from vitreous.serve.uploads import ReadJob, check_row_count, read_samples
 from vitreous.serve.workers import WorkerPool
 
 _READ_PROCESSES = 2
 _READ_SECONDS = 10.0  # time limit for reading the files of a request
-_CLIENT_LIMITS = ("body", "points", "pixels", "rows", "seconds", "search_seconds")
 
 
 class Service:
-    """Served models and searches.
-
-    Args:
-        models: models by name.
-        indexer: searches for unit cells; None if they are not served.
-        limits: limits of the service.
-        metrics: receives queue lengths.
-    """
+    """Served models by name, and searches for unit cells unless the indexer is None."""
 
     def __init__(
         self, models: Mapping[str, ServedModel], indexer: Indexer | None, limits: Limits, metrics: Metrics
     ) -> None:
         self.models, self.indexer, self.limits = models, indexer, limits
         self.readers = WorkerPool(read_samples, _READ_PROCESSES, limits.requests, limits.memory, finish_cancelled=True)
-        metrics.watch_queue("files", lambda: self.readers.waiting)
+        metrics.waiting.labels("files").set_function(lambda: self.readers.waiting)
 
     @asynccontextmanager
     async def lifespan(self, app: FastAPI) -> AsyncIterator[None]:
@@ -71,7 +64,7 @@ class Service:
             raise RequestError(404, message)
         return self.models[name]
 
-    async def predict(self, body: Body[PredictSamples, PredictFiles]) -> bytes:
+    async def predict(self, body: Body[PredictSamples, PredictFiles]) -> Response:
         """Predict all samples of a request."""
         request = body.request
         model = self.find_model(request.model)
@@ -80,37 +73,35 @@ class Service:
             samples = await self._to_samples(model, request.samples, body.size)
             counts = [len(samples)]
         else:
-            samples, counts = await self._read_files(model, body.files, request)
+            samples, counts = await self._read_files(model, body, request)
         rows = await asyncio.gather(*map(asyncio.wrap_future, model.predict(samples, request.coverage)))
         places = [{"file": file, "row": row} for file, count in enumerate(counts) for row in range(count)]
         about = {name: model.about[name] for name in ("task", "targets", "classes")}
-        return encode_json(
+        return JSONResponse(
             {"model": model.name, "coverage": request.coverage, **about}
             | {"rows": [place | _unwrap(row) for place, row in zip(places, rows, strict=True)]}
         )
 
-    async def explain(self, body: Body[ExplainSample, ExplainFile]) -> bytes:
+    async def explain(self, body: Body[ExplainSample, ExplainFile]) -> Response:
         """Compute attribution maps of one sample."""
         request = body.request
         model = self.find_model(request.model)
-        options = ExplainOptions(request.target, request.maps, request.heads, request.layer)
-        choose_maps(model.predictor, model.name, options)
+        options = explain_options(model.predictor, model.name, request)
         if isinstance(request, ExplainSample):
             row, samples = 0, await self._to_samples(model, [request.sample], body.size)
         else:
-            if len(body.files) != 1:
-                raise InputError(f"file: found {len(body.files)}, expected one")
-            row, (samples, _) = request.row, await self._read_files(model, body.files, request)
+            body.one_file()
+            row, (samples, _) = request.row, await self._read_files(model, body, request)
             if row >= len(samples):
                 raise InputError(f"row: found {row}, but the file has {len(samples)} sample(s), counted from 0")
         record = _unwrap(await asyncio.wrap_future(model.explain(samples[row], options)))
-        return encode_json({"model": model.name} | record | {"row": {"file": 0, "row": row} | record["row"]})
+        return JSONResponse({"model": model.name} | record | {"row": {"file": 0, "row": row} | record["row"]})
 
-    async def index(self, body: Body[IndexNumbers, IndexFile]) -> bytes:
+    async def index(self, body: Body[IndexNumbers, IndexFile]) -> Response:
         """Find the unit cells of a powder pattern."""
         if self.indexer is None:
             raise RequestError(404, "index: not served; start the service with --powder")
-        return await self.indexer.index(body.request, body.files)
+        return Response(await self.indexer.index(body), media_type="application/json")
 
     def describe(self) -> Record:
         """Return the content of `/v1/models`."""
@@ -118,7 +109,7 @@ class Service:
             "models": [model.about for model in self.models.values()],
             "powder": self.indexer.about if self.indexer else None,
             "anodes": list(ANODES),
-            "limits": {name: getattr(self.limits, name) for name in _CLIENT_LIMITS},
+            "limits": {name: getattr(self.limits, name) for name in ClientLimits.model_fields},
         }
 
     def list_examples(self) -> Record:
@@ -137,20 +128,15 @@ class Service:
         return await asyncio.to_thread(_check_samples, model, values)
 
     async def _read_files(
-        self, model: ServedModel, files: list[Upload], request: PredictFiles | ExplainFile
+        self, model: ServedModel, body: Body[Any, Any], request: PredictFiles | ExplainFile
     ) -> tuple[NDArray[Any], list[int]]:
         """Read files in a worker process; return all samples, and the number of samples of each file."""
-        if not files:
+        if not body.files:
             raise InputError("file: found none, expected one or more")
-        check_row_count(len(files), self.limits)
-        job = ReadJob(model.spec, files, request.anode, request.wavelength, self.limits)
+        check_row_count(len(body.files), self.limits)
+        job = ReadJob(model.reader, body.files, request.anode, request.wavelength, self.limits)
         record, content = await self.readers.run(job, min(_READ_SECONDS, self.limits.seconds))
-        return load_samples(content), record["counts"]
-
-
-def encode_json(record: Record) -> bytes:
-    """Encode a response as compact JSON."""
-    return json.dumps(record, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
+        return np.load(io.BytesIO(content), allow_pickle=False), record["counts"]
 
 
 def _check_samples(model: ServedModel, values: list[Any]) -> NDArray[Any]:
@@ -169,7 +155,7 @@ def _are_numbers(values: list[Any]) -> bool:
     return types <= {int, float} or (types == {list} and all(map(_are_numbers, values)))
 
 
-def _unwrap(record: Record | InputError) -> Record:
-    if isinstance(record, InputError):
-        raise record
-    return record
+def _unwrap(answer: Answer) -> Record:
+    if isinstance(answer, InputError):
+        raise answer
+    return answer

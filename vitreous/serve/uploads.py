@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from vitreous.core.errors import InputError, check_choice
-from vitreous.data import Axis, Upload
+from vitreous.data import Upload
 from vitreous.powder.files import FORMATS as PATTERN_FORMATS
 from vitreous.predict import read_batches, takes_patterns
 from vitreous.run.prediction import AnyPredictor, Prediction
@@ -22,27 +22,21 @@ SPECTRUM_FORMATS = (".csv", ".npy", ".npz")
 _ARCHIVES = (".npz", ".rasx", ".brml")
 
 
-@dataclass(frozen=True)
-class InputSpec:
-    """The input of a model, without the model: small enough to send to a worker process."""
+class InputReader(AnyPredictor):
+    """The input of a model, without the model: it only reads and checks samples, and is small enough for a worker."""
 
-    input: tuple[int, ...]
-    axes: tuple[Axis, ...]
-    channels: tuple[str, ...]
-    data: str
-    shorter: bool
+    def __init__(self, predictor: AnyPredictor) -> None:
+        super().__init__(predictor.input, predictor.axes, predictor.channels, predictor.data, predictor.shorter)
 
-    @classmethod
-    def of(cls, predictor: AnyPredictor) -> "InputSpec":
-        """Return the input of a predictor."""
-        return cls(predictor.input, predictor.axes, predictor.channels, predictor.data, predictor.shorter)
+    def __call__(self, x: ArrayLike, coverage: float | None = None) -> Prediction:
+        raise NotImplementedError
 
     @property
     def kind(self) -> str:
         """Kind of the samples: image, spectrum, pattern, set or volume."""
         if self.shorter:
             return "set"
-        if takes_patterns(_InputReader(self)):
+        if takes_patterns(self):
             return "pattern"
         return {1: "spectrum", 2: "image"}.get(len(self.axes), "volume")
 
@@ -52,21 +46,11 @@ class InputSpec:
         return {"image": IMAGE_FORMATS, "pattern": PATTERN_FORMATS, "volume": ()}.get(self.kind, SPECTRUM_FORMATS)
 
 
-class _InputReader(AnyPredictor):
-    """A predictor that only reads and checks input."""
-
-    def __init__(self, spec: InputSpec) -> None:
-        super().__init__(spec.input, spec.axes, spec.channels, spec.data, spec.shorter)
-
-    def __call__(self, x: ArrayLike, coverage: float | None = None) -> Prediction:
-        raise NotImplementedError
-
-
 @dataclass(frozen=True)
 class ReadJob:
     """Files to read for a model."""
 
-    spec: InputSpec
+    reader: InputReader
     files: Sequence[Upload]
     anode: str | None
     wavelength: float | None
@@ -75,10 +59,10 @@ class ReadJob:
 
 def read_samples(job: ReadJob) -> JobResult:
     """Read files; return the number of samples of each, and all samples `(n, channels, *grid)` as an NPY file."""
-    reader, limits, spec = _InputReader(job.spec), job.limits, job.spec
+    reader, limits = job.reader, job.limits
     for file in job.files:
-        check_file(file, spec.formats, limits)
-    one_per_file = spec.kind in ("image", "pattern")
+        check_file(file, reader.formats, limits)
+    one_per_file = reader.kind in ("image", "pattern")
     counts, batches = list[int](), list[NDArray[Any]]()
     for files in [job.files] if one_per_file else [[file] for file in job.files]:
         start = sum(map(len, batches))
@@ -91,12 +75,6 @@ def read_samples(job: ReadJob) -> JobResult:
     content = io.BytesIO()
     np.save(content, np.concatenate(batches), allow_pickle=False)
     return {"counts": counts}, content.getvalue()
-
-
-def load_samples(content: bytes) -> NDArray[Any]:
-    """Load the samples that `read_samples` returned."""
-    samples: NDArray[Any] = np.load(io.BytesIO(content), allow_pickle=False)
-    return samples
 
 
 def check_row_count(count: int, limits: Limits) -> None:

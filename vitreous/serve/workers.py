@@ -29,11 +29,10 @@ _preload: list[str] = []  # modules of all job functions; the fork server import
 
 
 class WorkerPool:
-    """A fixed number of worker processes and a queue of jobs.
+    """`count` worker processes and a queue of jobs.
 
     Args:
         function: top-level function that runs a job; it returns a result or raises `InputError`.
-        count: number of processes.
         max_waiting: jobs that may wait for a process; more raise `FullError`.
         memory: address space of a process, in megabytes.
         finish_cancelled: whether a cancelled job has a short time to finish before its process is killed.
@@ -94,8 +93,8 @@ class _Worker:
         self._function, self._memory, self._closed = function, memory, False
         if function.__module__ not in _preload:
             _preload.append(function.__module__)
-        self._lock, self._process = threading.Lock(), cast(Any, None)
-        self._connection: Connection | None = None
+        self._lock = threading.RLock()
+        self._process = self._connection = cast(Any, None)
         self.job = self._cancelled_job = 0
 
     def start(self) -> None:
@@ -116,14 +115,20 @@ class _Worker:
     def call(self, job: Any, seconds: float) -> JobResult:
         """Send a job to the process and wait for its result. Blocks: call it in a thread."""
         try:
-            reply = self._exchange(job, seconds)
-        except (EOFError, BrokenPipeError, ConnectionError):  # the process ended: cancelled, or crashed by its input
+            self.start()
+            if self._cancelled_job == self.job:
+                raise EOFError
+            self._connection.send(job)
+            if not self._connection.poll(seconds):
+                self._kill()
+                raise TimeoutError
+            head, _, payload = self._connection.recv_bytes().partition(b"\n")
+        except (EOFError, ConnectionError):  # the process ended: cancelled, or crashed by its input
             self._kill()
             raise InputError("the content makes its reader fail") from None
         finally:
             with self._lock:
                 self.job = 0
-        head, _, payload = reply.partition(b"\n")
         record = json.loads(head)
         if "input_error" in record:
             raise InputError(record["input_error"])
@@ -131,37 +136,22 @@ class _Worker:
             raise RuntimeError(record["bug"])
         return record, payload
 
-    def _exchange(self, job: Any, seconds: float) -> bytes:
-        self.start()
-        assert self._connection is not None
-        if self._cancelled_job == self.job:
-            raise EOFError
-        self._connection.send(job)
-        if not self._connection.poll(seconds):
-            self._kill()
-            raise TimeoutError
-        return self._connection.recv_bytes()
-
     def cancel(self, job: int) -> None:
         """Kill the process if it still runs this job."""
         with self._lock:
             if self.job == job:
                 self._cancelled_job = job
-                self._end_process()
+                self._kill()
 
     def close(self) -> None:
-        """Kill the process and accept no more jobs."""
         self._closed = True
         self._kill()
 
     def _kill(self) -> None:
         with self._lock:
-            self._end_process()
-
-    def _end_process(self) -> None:
-        if self._process is not None:
-            self._process.kill()
-            self._process.join()
+            if self._process is not None:
+                self._process.kill()
+                self._process.join()
 
 
 def _serve_jobs(connection: Connection, function: JobFunction, memory: int) -> None:

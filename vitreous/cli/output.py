@@ -1,4 +1,4 @@
-"""Tables of runs on the terminal."""
+"""Lines and tables on the terminal."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -9,11 +9,35 @@ from rich.table import Table
 from vitreous.core.terminal import console
 from vitreous.run.folder import read_result
 
+Rows = Iterable[Iterable[str]]
+
+
+def print_line(text: str, soft_wrap: bool = False) -> None:
+    """Print text without colours for numbers and paths; `soft_wrap` leaves long lines to the terminal."""
+    console().print(text, highlight=False, soft_wrap=soft_wrap)
+
+
+def make_table(
+    title: str, headings: Iterable[str], rows: Rows, left: int = 1, no_wrap: int = 0, caption: str | None = None
+) -> Table:
+    """A table whose first `left` columns are aligned left, the others right; the first `no_wrap` are never wrapped."""
+    table = Table(title=title, caption=caption)
+    for number, heading in enumerate(headings):
+        table.add_column(heading, justify="left" if number < left else "right", no_wrap=number < no_wrap)
+    for row in rows:
+        table.add_row(*row)
+    return table
+
+
+def print_table(*content: Any, **layout: Any) -> None:
+    """Print a table that `make_table` makes."""
+    console().print(make_table(*content, **layout))
+
 
 def print_run(out: Path, result: Mapping[str, Any]) -> None:
     """Print the scores of a run that has just ended, and where it is."""
     print_results([out])
-    console().print(f"{result['steps']} steps, {result['seconds']:.0f} s; the run is in {out}", highlight=False)
+    print_line(f"{result['steps']} steps, {result['seconds']:.0f} s; the run is in {out}")
 
 
 def print_results(runs: Sequence[Path]) -> None:
@@ -21,14 +45,13 @@ def print_results(runs: Sequence[Path]) -> None:
     results = {str(run): read_result(run) for run in runs}
     part = {run: "test" if "test" in result else "validation" for run, result in results.items()}
     names = dict.fromkeys(name for run, result in results.items() for name in result.get(part[run], {}))
-    scores = main_scores(names)
     title = f"Scores on the {' or '.join(dict.fromkeys(part.values()))} part"
-    formats = {"parameters": ",", "steps": ",", "seconds": ".0f"} | dict.fromkeys(scores, ".4g")
+    formats = {"parameters": ",", "steps": ",", "seconds": ".0f"} | dict.fromkeys(main_scores(names), ".4g")
     rows = [["run", *formats]]
     for run, result in results.items():
         values = result | result.get(part[run], {})
         rows.append([run, *(f"{values[name]:{form}}" if name in values else "" for name, form in formats.items())])
-    table, transposed = _table(title, rows), _table(title, [*zip(*rows, strict=True)])
+    table, transposed = (make_table(title, first, others) for first, *others in (rows, zip(*rows, strict=True)))
     fits = _width(table) <= max(console().width, _width(transposed))
     console().print(table if fits else transposed)
 
@@ -44,13 +67,3 @@ def main_scores(names: Iterable[str]) -> list[str]:
 def _width(table: Table) -> int:
     """Width of a table with unlimited room."""
     return console().measure(table, options=console().options.update_width(1 << 20)).maximum
-
-
-def _table(title: str, rows: Sequence[Sequence[str]]) -> Table:
-    """A table of a row of headings and rows of numbers, each after its name."""
-    table = Table(title=title)
-    for heading in rows[0]:
-        table.add_column(heading, justify="right" if table.columns else "left")
-    for row in rows[1:]:
-        table.add_row(*row)
-    return table
