@@ -39,21 +39,11 @@ def to_set(jets: RaggedJets, most: int = MOST) -> NDArray[np.float32]:
     owner = np.repeat(np.arange(len(jets.sizes)), jets.sizes)
     sums = [np.bincount(owner, np.exp(jets.particles[:, column]))[:, None] for column in (2, 3)]
     along = np.tanh(eta + jets.axis[:, :1]) * np.cosh(eta + jets.axis[:, :1]) * np.exp(log_pt - log_e)  # p_z / E
-    rows = (
-        eta / (RADIUS / 2),
-        phi / (RADIUS / 2),
-        (log_pt - 1.7) * 0.7,
-        (log_e - 2.0) * 0.7,
-        (log_pt - np.log(sums[0]) + 4.7) * 0.7,
-        (log_e - np.log(sums[1]) + 4.7) * 0.7,
-        (np.hypot(eta, phi) - 0.2) * 4,
-        charge,
-        np.arctanh(along.clip(-1 + 1e-6, 1 - 1e-6)),
-        phi,
-        log_pt,
-        log_e,
-    )
-    return np.stack([np.where(present, row, 0.0) for row in rows], axis=1).astype(np.float32)
+    momenta = (log_pt - 1.7) * 0.7, (log_e - 2.0) * 0.7
+    shares = (log_pt - np.log(sums[0]) + 4.7) * 0.7, (log_e - np.log(sums[1]) + 4.7) * 0.7
+    features = (eta / (RADIUS / 2), phi / (RADIUS / 2), *momenta, *shares, (np.hypot(eta, phi) - 0.2) * 4, charge)
+    coordinates = np.arctanh(along.clip(-1 + 1e-6, 1 - 1e-6)), phi, log_pt, log_e
+    return np.stack([np.where(present, row, 0.0) for row in (*features, *coordinates)], axis=1).astype(np.float32)
 
 
 @dataclass(frozen=True)
@@ -141,7 +131,5 @@ def jet_source(
     order = np.random.default_rng(seed).permutation(len(labelled.origin))
     train, validation = (round(share * len(order)) for share in _SHARES)
     parts = consecutive_parts(train, validation, len(order) - train - validation)
-    x = to_set(labelled.jets)[order]
-    return Source(
-        "jets", x, labelled.origin[order], (Axis("particle"),), FEATURES + COORDINATES, tuple(ORIGINS), (), parts
-    )
+    x, y = to_set(labelled.jets)[order], labelled.origin[order]
+    return Source("jets", x, y, (Axis("particle"),), FEATURES + COORDINATES, tuple(ORIGINS), (), parts)
