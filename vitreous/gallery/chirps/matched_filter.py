@@ -26,13 +26,7 @@ _TABLE_SIZE = 4097
 
 
 class TemplateBank:
-    """Templates of all chirp masses, evenly spaced in 1 / M_c, for every possible sample of coalescence.
-
-    Args:
-        chirps: distribution of the signals.
-        count: number of templates.
-        device: of the segments.
-    """
+    """`count` templates of all chirp masses, evenly spaced in 1 / M_c, for every possible sample of coalescence."""
 
     def __init__(self, chirps: Chirps, count: int = TEMPLATES, device: torch.device | str = "cpu") -> None:
         if count < 2:
@@ -108,9 +102,8 @@ def efficiency(noise: Tensor, signal: Tensor, false_alarms: float) -> float:
         false_alarms: fraction of noise segments above the threshold.
     """
     if not 0 < false_alarms < 1 or len(noise) * false_alarms < 1:
-        raise InputError(
-            f"false_alarms: found {false_alarms:g} of {len(noise)} segments of noise, expected at least one of them"
-        )
+        share = f"{false_alarms:g} of {len(noise)} segments of noise"
+        raise InputError(f"false_alarms: found {share}, expected at least one of them")
     threshold = noise.sort(descending=True).values[int(len(noise) * false_alarms)]
     return float((signal > threshold).double().mean())
 
@@ -131,12 +124,10 @@ def compare_detectors(
     """Efficiencies of detectors on the same segments, by detector and rate of false alarms: one for each population.
 
     Args:
-        detectors: by name.
         populations: distributions of signals, such as those of one strength or mass, in segments of equal length.
         noise: number of segments without a signal, which set the thresholds.
         signals_each: number of segments with a signal, for each population.
         false_alarms: fractions of noise segments above the threshold.
-        device: on which segments are simulated.
     """
     lengths = {chirps.points for chirps in populations}
     if len(lengths) != 1:

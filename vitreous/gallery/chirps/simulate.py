@@ -58,10 +58,9 @@ class Chirps(Settings):
             if len(bounds) != 2 or not 0 < bounds[0] <= bounds[1]:
                 raise InputError(f"{name}: found {bounds}, expected two numbers above 0, the smaller first")
         if not _TAPER < self.lasting <= self.coalescence[0] or self.coalescence[1] > self.seconds:
-            raise InputError(
-                f"coalescence: found {self.coalescence}, expected from lasting = {self.lasting:g} (above {_TAPER:g}) "
-                f"to seconds = {self.seconds:g}, so that segments contain whole signals"
-            )
+            bounds = f"from lasting = {self.lasting:g} (above {_TAPER:g}) to seconds = {self.seconds:g}"
+            expected = f"expected {bounds}, so that segments contain whole signals"
+            raise InputError(f"coalescence: found {self.coalescence}, {expected}")
         highest = _CUTOFF * float(last_frequency(torch.tensor(self.chirp_mass[0])))
         if not 2 * highest < self.rate:
             raise InputError(f"rate: found {self.rate}, expected more than {2 * highest:.0f} Hz to resolve the chirps")
@@ -165,13 +164,7 @@ def simulate_segments(chirps: Chirps, count: int, device: torch.device | str = "
 
 
 def chirps_source(chirps: Chirps | None = None, train: int = 512, validation: int = 2000, test: int = 4000) -> Source:
-    """Segments with and without a chirp, by default of one second at 2048 Hz.
-
-    Args:
-        chirps: distribution of the signals.
-        train: samples of the training part, which training replaces by new ones at every step.
-        validation, test: fixed samples.
-    """
+    """Segments with and without a chirp, in parts of so many samples; training itself draws new ones at every step."""
     chirps = chirps or Chirps()
     simulate = partial(simulate_segments, chirps)
     x, y = fixed_samples(simulate, train + validation + test, seed=0)

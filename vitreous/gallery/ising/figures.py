@@ -56,7 +56,6 @@ def draw(run: Path, source: Source | None = None) -> list[Path]:
 
 
 def _temperatures(source: Source) -> NDArray[np.float64]:
-    """The temperature of each microstate, in |J| / k."""
     assert source.y is not None
     temperatures: NDArray[np.float64] = np.array(TEMPERATURES)[source.y] if source.classes else source.y[:, 0]
     return temperatures
@@ -111,7 +110,6 @@ def _classes_figure(predictor: Predictor, answers: Answers, source: Source, syst
 
 
 def _class_accuracy(correct: NDArray[np.bool_], label: NDArray[Any]) -> NDArray[np.float64]:
-    """Accuracy of each class; nan where there is no sample of it."""
     return np.array([correct[label == k].mean() if (label == k).any() else np.nan for k in range(len(TEMPERATURES))])
 
 
@@ -169,10 +167,9 @@ def _draw_attention_distance(
     axes.axhline(measures[0][0].uniform, color="0.5", lw=0.8, ls="--", label="looks everywhere")
     axes.set(xlabel="temperature (|J|/k)", ylabel="attention distance (spins)")
     line = np.linspace(min(temperatures), max(temperatures), 400)
+    lengths = [min(exact.correlation_length(t), source.input[1] / 2) for t in line]
     right_axes = axes.twinx()
-    right_axes.plot(
-        line, [min(exact.correlation_length(t), source.input[1] / 2) for t in line], "k-", lw=0.8, alpha=0.5
-    )
+    right_axes.plot(line, lengths, "k-", lw=0.8, alpha=0.5)
     right_axes.set_ylabel("correlation length (spins), black", fontsize=8)
     right_axes.axvline(exact.CRITICAL, color="0.6", lw=0.8, ls=":")
     axes.legend(frameon=False, fontsize=7, ncols=2, loc="lower center", bbox_to_anchor=(0.5, 1.0))

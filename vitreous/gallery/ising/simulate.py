@@ -91,13 +91,7 @@ def magnetisation(spins: Tensor, lattice: Lattice) -> Tensor:
 
 
 def microstates(temperature: Tensor, lattice: Lattice, sweeps: int = SWEEPS) -> Tensor:
-    """Spins `(B, size, size)` of 1 and -1, one sample in equilibrium at each temperature `(B,)`.
-
-    Args:
-        temperature: in |J| / k, above zero.
-        lattice: size, boundary condition and sign of the coupling.
-        sweeps: cluster updates from a ground state.
-    """
+    """Spins `(B, size, size)` of 1 and -1 at each temperature `(B,)`, after cluster updates from a ground state."""
     invalid = temperature[~((temperature > 0) & temperature.isfinite())]
     if len(invalid):
         check_temperature(float(invalid[0]))
@@ -114,9 +108,8 @@ def ground_states(count: int, lattice: Lattice, device: torch.device | str = "cp
     to straighten the domain wall that it cannot lose.
     """
     size = lattice.size
-    spins = torch.ones(count, size, size, device=device)
-    if lattice.boundary == "antiperiodic":
-        spins = _domain_walls(count, size, device)
+    walls = lattice.boundary == "antiperiodic"
+    spins = _domain_walls(count, size, device) if walls else torch.ones(count, size, size, device=device)
     return spins if lattice.ferromagnetic else spins * _checkerboard(size, spins.device)
 
 

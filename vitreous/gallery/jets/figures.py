@@ -60,10 +60,9 @@ def _jets_figure(predictor: Predictor, answers: Answers) -> Figure:
     probability = predictor(answers.samples[rows]).probabilities
     assert probability is not None
     attention = attention_on_elements(predictor, answers.samples[rows], [-1])
-    if attention is None:
-        colours, label = answers.samples[rows][:, FEATURES.index("charge")], "charge"
-        scale: dict[str, Any] = {"cmap": "coolwarm", "vmin": -1, "vmax": 1}
-    else:
+    colours, label = answers.samples[rows][:, FEATURES.index("charge")], "charge"
+    scale: dict[str, Any] = {"cmap": "coolwarm", "vmin": -1, "vmax": 1}
+    if attention is not None:
         colours, label = attention, "attention of the last layer (1: as to all alike)"
         scale = {"cmap": "viridis", "vmin": 0, "vmax": attention.max()}
     with figure(2.7 * len(rows) + 0.8, 3.1) as drawing:

@@ -63,10 +63,8 @@ class Jets(Settings):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not 20 <= self.lowest < self.highest <= self.energy / 3:
-            raise InputError(
-                f"lowest: found {self.lowest:g} to {self.highest:g} GeV, expected a range within 20 GeV and a third of "
-                f"the protons' {self.energy:g} GeV"
-            )
+            limits = f"20 GeV and a third of the protons' {self.energy:g} GeV"
+            raise InputError(f"lowest: found {self.lowest:g} to {self.highest:g} GeV, expected a range within {limits}")
 
 
 class RaggedJets(NamedTuple):
@@ -114,7 +112,6 @@ def _silence() -> None:
 
 
 def _simulate_portion(work: tuple[str, int, Jets, int]) -> RaggedJets:
-    """Jets of one origin from collisions of one seed."""
     import awkward as ak
     import fastjet
 

@@ -3,6 +3,7 @@
 import io
 import zipfile
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -107,10 +108,9 @@ def load_jets(jets: Jets, each: int = EACH, seed: int = 0) -> LabelledJets:
     portions: list[RaggedJets] = []
     with Progress() as progress:
         bar = progress.add_task("Colliding protons", total=each * len(ORIGINS))
-        for origin in ORIGINS:
-            for portion in simulate_jets(origin, each, jets, seed):
-                portions.append(portion)
-                progress.advance(bar, len(portion.sizes))
+        for portion in chain.from_iterable(simulate_jets(origin, each, jets, seed) for origin in ORIGINS):
+            portions.append(portion)
+            progress.advance(bar, len(portion.sizes))
     labelled = LabelledJets(portions[0].join(*portions[1:]), np.repeat(np.arange(len(ORIGINS)), each))
     labelled.write(path)
     return LabelledJets.read(path)  # rounded as in the next run
@@ -119,13 +119,9 @@ def load_jets(jets: Jets, each: int = EACH, seed: int = 0) -> LabelledJets:
 def jet_source(
     jets: Jets | None = None, each: int = EACH, seed: int = 0, labelled: LabelledJets | None = None
 ) -> Source:
-    """Jets of the four origins, shuffled; the parts are the same in every run.
+    """Jets of the four origins, `each` of every one, or the `labelled` ones; shuffled, the same parts in every run.
 
-    Args:
-        jets: kinematics.
-        each: number of jets of each origin.
-        seed: of the simulation and of the order.
-        labelled: these jets in place of simulated ones.
+    The seed is that of the simulation and of the order.
     """
     labelled = labelled or load_jets(jets or Jets(), each, seed)
     order = np.random.default_rng(seed).permutation(len(labelled.origin))

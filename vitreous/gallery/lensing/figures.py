@@ -57,7 +57,7 @@ def _lenses_figure(predictor: Predictor, answers: Answers, values: NDArray[Any])
 
 
 def _draw_curves(axes: Any, values: NDArray[Any], half: float, style: str) -> None:
-    """The critical curve of a lens and its caustic."""
+    """Draw the critical curve of a lens and its caustic."""
     lens = Lens(*(torch.tensor([value], dtype=torch.float64) for value in values))
     if lens.einstein <= 0 or lens.e1.hypot(lens.e2) >= 1:
         return  # an untrained model may predict an impossible lens

@@ -223,14 +223,10 @@ class Survey(Settings):
 
 def random_lenses(survey: Survey, count: int, device: torch.device | str = "cpu") -> tuple[Lens, Galaxy]:
     """Random lenses and galaxies of a survey."""
-    lens = Lens(
-        _uniform(survey.einstein, count, device), *_disc(survey.ellipticity, count, device),
-        *_disc(survey.shear, count, device),
-    )  # fmt: skip
-    position, shape = _disc(survey.offset, count, device), _disc(survey.flattening, count, device)
-    return lens, Galaxy(
-        *position, _uniform(survey.radius, count, device), _uniform(survey.sersic, count, device), *shape
-    )
+    uniform, disc = partial(_uniform, count=count, device=device), partial(_disc, count=count, device=device)
+    lens = Lens(uniform(survey.einstein), *disc(survey.ellipticity), *disc(survey.shear))
+    position, shape = disc(survey.offset), disc(survey.flattening)
+    return lens, Galaxy(*position, uniform(survey.radius), uniform(survey.sersic), *shape)
 
 
 def simulate_images(
@@ -258,13 +254,9 @@ def lens_source(
     survey: Survey | None = None, telescope: Telescope | None = None, train: int = 500, validation: int = 2000,
     test: int = 2000,
 ) -> Source:  # fmt: skip
-    """Images of random lenses.
+    """Images of random lenses of a survey, in parts of so many samples.
 
-    Args:
-        survey: distribution of lenses and galaxies.
-        telescope: geometry and resolution of the images.
-        train: samples that set the scaling; training itself draws new ones at every step.
-        validation, test: fixed samples.
+    The part `train` only sets the scaling; training itself draws new samples at every step.
     """
     telescope = telescope or Telescope()
     simulate = partial(simulate_images, survey or Survey(), telescope)

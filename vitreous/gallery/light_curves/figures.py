@@ -83,7 +83,6 @@ def _draw_attention(axes: Any, sample: NDArray[Any], attention: NDArray[Any]) ->
 
 
 def _answer_texts(prediction: Prediction) -> list[str]:
-    """The answer for each curve as text."""
     if prediction.probabilities is not None:
         answers = zip(prediction.labels, prediction.probabilities, strict=True)
         return [f"{name} ({100 * row.max():.0f} %)" for name, row in answers]
@@ -110,7 +109,6 @@ def _answers_figure(predictor: Predictor, answers: Answers, curves: Curves) -> s
 
 
 def _draw_mean_attention(axes: Any, attention: NDArray[Any], curves: Curves) -> None:
-    """The mean attention on observations of each kind, by time."""
     days, present = curves.x[:, -1].numpy(), (curves.x != 0).any(1).numpy()
     edges = np.linspace(days[present].min(), days[present].max(), _BINS + 1)
     for number, name in enumerate(CLASSES):

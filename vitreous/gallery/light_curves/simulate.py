@@ -7,7 +7,6 @@ colours, brightness and time scale. The universe is flat, of matter and a cosmol
 """
 
 import math
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -27,37 +26,23 @@ _ABSORPTION_POWER = 4.0  # power law of the absorption below the cut
 _NODES = 24  # of the quadrature of distances; exact to 10⁻⁹ up to a redshift of 10
 
 
-@dataclass(frozen=True)
-class Kind:
-    """Rest-frame properties of a kind of supernova: typical values and their scatter.
-
-    Args:
-        name: of the class.
-        magnitude, scatter: absolute bolometric magnitude at maximum, and its scatter apart from the effect of pace.
-        brighter: magnitudes gained by a supernova that is slower by a factor e.
-        pace: relative scatter that all times share.
-        rise, plateau, fall: days; each has a scatter of 0.1 of its own.
-        slope: fraction of the light that the plateau loses per day.
-        hot, cool: temperatures in K before and long after maximum.
-        cooling: time scale in days.
-        warmth: relative scatter of the temperatures.
-        cut: wavelength in nm below which metals absorb light.
-    """
+class Kind(NamedTuple):
+    """Rest-frame properties of a kind of supernova: typical values and their scatter."""
 
     name: str
-    magnitude: float
-    scatter: float
-    brighter: float
-    pace: float
-    rise: float
+    magnitude: float  # absolute, bolometric, at maximum
+    scatter: float  # of the magnitude, apart from the effect of pace
+    brighter: float  # magnitudes gained by a supernova that is slower by a factor e
+    pace: float  # relative scatter that all times share
+    rise: float  # days, as the next two; each time has a scatter of 0.1 of its own
     plateau: float
     fall: float
-    slope: float
-    hot: float
-    cool: float
-    cooling: float
-    warmth: float
-    cut: float
+    slope: float  # fraction of the light that the plateau loses per day
+    hot: float  # temperature in K before maximum
+    cool: float  # and long after it
+    cooling: float  # time scale in days
+    warmth: float  # relative scatter of the temperatures
+    cut: float  # wavelength in nm below which metals absorb light
 
 
 KINDS = (
@@ -155,11 +140,7 @@ def black_body(wavelength: Tensor, kelvin: Tensor) -> Tensor:
 def flux(s: Supernovae, redshift: Tensor, days: Tensor, wavelength: Tensor) -> Tensor:
     """Observed flux in μJy: `(1 + z) L_ν / 4π d_L²`, with L_ν at the wavelength and time in the rest frame.
 
-    Args:
-        s: B supernovae.
-        redshift: `(..., B)`.
-        days: observer-frame days since the rise, `(B, n)`.
-        wavelength: observed wavelength in nm, `(B, n)`.
+    For B supernovae at redshifts `(..., B)`, observed `days` after the rise, at a `wavelength` in nm, both `(B, n)`.
     """
     shift = (1 + redshift).unsqueeze(-1)  # (..., B, 1)
     rest, emitted = days / shift, wavelength / shift

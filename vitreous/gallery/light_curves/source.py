@@ -163,17 +163,15 @@ def pack_curve(
 
     Args:
         days: observer-frame times, from any origin.
-        flux: in μJy.
-        error: standard errors of the flux, in μJy.
+        flux, error: with standard errors, in μJy.
         band: one of `BANDS` for each observation.
         visits: number of observations that the model takes, `Survey.visits`.
     """
-    counts = {"days": len(days), "flux": len(flux), "error": len(error), "band": len(band)}
-    if len(set(counts.values())) > 1:
-        lengths = ", ".join(f"{count} of {name}" for name, count in counts.items())
-        raise InputError(f"curve: found {lengths}, expected the same number of each")
-    if counts["days"] < _FEWEST:
-        raise InputError(f"curve: found {counts['days']} observations, expected at least {_FEWEST}")
+    if not len(days) == len(flux) == len(error) == len(band):
+        counts = f"{len(days)} of days, {len(flux)} of flux, {len(error)} of error, {len(band)} of band"
+        raise InputError(f"curve: found {counts}, expected the same number of each")
+    if len(days) < _FEWEST:
+        raise InputError(f"curve: found {len(days)} observations, expected at least {_FEWEST}")
     for each in band:
         check_choice("band", each, BANDS)
     try:
@@ -184,28 +182,22 @@ def pack_curve(
         raise InputError("curve: found a number that is not finite or an error not above 0; leave such points out")
     times, fluxes, errors = (row[None] for row in numbers)
     valid = torch.ones_like(times, dtype=torch.bool)
-    zero = first_detection(times, fluxes, errors, valid)
+    times = times - first_detection(times, fluxes, errors, valid)
     bands = torch.tensor([[list(BANDS).index(each) for each in band]])
-    x = pack_observations(times - zero, fluxes, errors, bands, valid)[0]
+    x = pack_observations(times, fluxes, errors, bands, valid)[0]
     x = x[:, (x != 0).any(0)]
     if not _FEWEST <= x.shape[1] <= visits:
-        raise InputError(
-            f"curve: found {x.shape[1]} observations from {_BEFORE:g} days before the first detection to {_AFTER:g} "
-            f"after it, expected {_FEWEST} to {visits}"
-        )
+        span = f"from {_BEFORE:g} days before the first detection to {_AFTER:g} after it"
+        raise InputError(f"curve: found {x.shape[1]} observations {span}, expected {_FEWEST} to {visits}")
     return torch.nn.functional.pad(x, (0, visits - x.shape[1])).float().numpy()
 
 
 def curves_source(
     system: str = "class", survey: Survey | None = None, train: int = 1024, validation: int = 4000, test: int = 4000
 ) -> Source:
-    """Light curves with their class or redshift.
+    """Light curves with their class or redshift, by the `system`, in parts of so many samples.
 
-    Args:
-        system: class | redshift.
-        survey: cadence, depth and range.
-        train: samples that set the scaling; training itself draws new ones at every step.
-        validation, test: fixed samples.
+    The part `train` only sets the scaling; training itself draws new samples at every step.
     """
     check_choice("system", system, SYSTEMS)
     survey = survey or Survey()
@@ -216,7 +208,5 @@ def curves_source(
 
     x, y = fixed_samples(lambda count: simulate(count, "cpu"), train + validation + test, seed=0)
     classes, targets = (CLASSES, ()) if system == "class" else ((), (Target("redshift"),))
-    return Source(
-        "simulated light curves", x, y, (Axis("observation"),), ROWS, classes, targets,
-        consecutive_parts(train, validation, test), fresh=simulate,
-    )  # fmt: skip
+    axes, parts = (Axis("observation"),), consecutive_parts(train, validation, test)
+    return Source("simulated light curves", x, y, axes, ROWS, classes, targets, parts, fresh=simulate)

@@ -260,15 +260,10 @@ LAYOUTS = {"set": to_set, "grid": to_grid}
 def shower_source(
     layout: str = "set", array: Array | None = None, train: int = 200, validation: int = 1500, test: int = 3000
 ) -> Source:
-    """New showers at every training step, and fixed validation and test parts, the same for every layout.
+    """Showers in the layout `set` or `grid`, in parts of so many samples, the same for both.
 
-    Fixed samples are stored in half precision, which is finer than the resolution of the stations.
-
-    Args:
-        layout: set | grid.
-        array: the detector and the range of showers.
-        train: samples that set the scaling; training itself draws new ones at every step.
-        validation, test: fixed samples.
+    The part `train` only sets the scaling; training itself draws new samples at every step. Fixed samples are stored in
+    half precision, which is finer than the resolution of the stations.
     """
     check_choice("layout", layout, LAYOUTS)
     simulate = partial(simulate_showers, array or Array(), layout)
