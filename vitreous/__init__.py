@@ -20,20 +20,8 @@ if TYPE_CHECKING:
 
 __all__ = ["InputError", "ViT", "ViTClassifier", "ViTConfig", "ViTRegressor", "load", "merged", "record"]
 __all__ += ["create_model", "list_models", "load_model", "load_weights", "save_model", "save_weights"]
-__all__ += [
-    "data",
-    "estimators",
-    "export",
-    "gallery",
-    "insight",
-    "nn",
-    "powder",
-    "recipes",
-    "run",
-    "text",
-    "train",
-    "zoo",
-]
+__all__ += ["data", "estimators", "export", "gallery", "insight", "nn"]
+__all__ += ["powder", "recipes", "run", "text", "train", "zoo"]
 
 _HOMES = {  # the other names of `__all__` are packages
     **dict.fromkeys(("ViT", "ViTConfig", "merged", "record"), "nn"),

@@ -18,13 +18,13 @@ from tests.users import fails
 from vitreous.cli import main
 from vitreous.core.errors import InputError
 from vitreous.recipes import load_recipe
-from vitreous.text.alignment import alignment_figure
 from vitreous.text.batches import BucketBatches, batches_in_order
 from vitreous.text.job import TranslationJob, read_translations, translate_greedily
 from vitreous.text.models import TextConfig
 from vitreous.text.pairs import Pairs, part_of, split_pairs
 from vitreous.text.recipe import MODELS
 from vitreous.text.recurrent import RecurrentConfig
+from vitreous.text.runs import alignment_figure
 from vitreous.text.subwords import SPECIAL, Subwords
 from vitreous.text.task import Translation, corpus_scores
 from vitreous.text.transformer import END, PAD, START, UNKNOWN, Transformer, TransformerConfig
@@ -306,7 +306,7 @@ def test_mistakes_are_one_line(run: Path, tmp_path: Path, capsys: pytest.Capture
     for flag in (("--freeze",), ("--layer-decay", "0.5"), ("--stream", "bfloat16")):
         wrong = fails(capsys, "train", "translate-en-de", "--out", str(tmp_path / "s"), *flag)
         assert "are not for texts" in wrong or "is missing" in wrong  # the pairs
-    assert "never seen: '漢'" in fails(capsys, "predict", str(run), "one 漢")
+    assert "not in the vocabulary: '漢'" in fails(capsys, "predict", str(run), "one 漢")
     assert "tokens, the run takes 15" in fails(capsys, "predict", str(run), "one " * 40)
     assert "interval: " in fails(capsys, "predict", str(run), "one", "--interval", "0.9")
     assert "layer: " in fails(capsys, "explain", str(run), "one", "--out", str(tmp_path / "x.png"), "--layer", "1")

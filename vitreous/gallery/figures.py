@@ -1,8 +1,8 @@
 """Parts that the figures of several entries share: a run with its test answers, and panels that show them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import torch
@@ -10,13 +10,18 @@ from numpy.typing import NDArray
 
 from vitreous.core.errors import InputError
 from vitreous.insight.attention import attention_maps, attention_model
-from vitreous.insight.evaluation import draw_parity
+from vitreous.insight.evaluation import confusion_matrix, draw_confusion, draw_parity
 from vitreous.insight.regions import model_input
+from vitreous.insight.style import save
 from vitreous.run.answers import ANSWERS, Answers, read_answers
 from vitreous.run.prediction import Prediction
 from vitreous.run.predictor import Predictor, load
 from vitreous.run.task import Regression
 
+if TYPE_CHECKING:
+    import matplotlib.figure
+
+Figure: TypeAlias = "matplotlib.figure.Figure"
 COVERAGE = 0.9
 _INTERVALS = 150  # drawn in a panel
 
@@ -29,15 +34,24 @@ def load_run(folder: Path) -> tuple[Predictor, Answers]:
     return predictor, answers
 
 
+def save_figures(run: Path, figures: Mapping[str, Figure]) -> list[Path]:
+    """Write figures into a run folder, by file name; returns their paths."""
+    for name, drawing in figures.items():
+        save(drawing, run / name)
+    return [run / name for name in figures]
+
+
 def interval_coverage(predictor: Predictor) -> float | None:
     """The coverage of the run's prediction intervals; None if it has no intervals."""
     task = predictor.task
     return COVERAGE if isinstance(task, Regression) and task.bounds(COVERAGE) else None
 
 
-def predict_test(predictor: Predictor, answers: Answers) -> Prediction:
-    """Predictions for the test part, with intervals where the run has them."""
-    return predictor.answer(torch.from_numpy(answers.out), interval_coverage(predictor))
+def predict_test(predictor: Predictor, answers: Answers) -> tuple[Prediction, NDArray[Any]]:
+    """Predictions for the test part, with intervals where the run has them, and their values `(n, targets)`."""
+    prediction = predictor.answer(torch.from_numpy(answers.out), interval_coverage(predictor))
+    assert prediction.values is not None
+    return prediction, prediction.values
 
 
 def attention_on_elements(
@@ -53,6 +67,11 @@ def attention_on_elements(
     maps = attention_maps(attention_model(predictor), model_input(predictor, samples), layers).mean((1, 2)) * present
     relative: NDArray[np.float64] = maps * present.sum(1, keepdims=True) / maps.sum(1, keepdims=True)
     return relative
+
+
+def draw_classes(axes: Any, answers: Answers, classes: Sequence[str]) -> None:
+    """Draw the confusion matrix of the test part."""
+    draw_confusion(axes, confusion_matrix(answers.out.argmax(1), answers.y, len(classes)), classes)
 
 
 def draw_target(axes: Any, prediction: Prediction, truth: NDArray[Any], target: int) -> None:

@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from vitreous.text.transformer import END, START
+from vitreous.text.transformer import END, PAD, START
 from vitreous.train.batches import Batch
 
 TokenPairs = Sequence[tuple[Sequence[int], Sequence[int]]]
@@ -15,17 +15,9 @@ TokenPairs = Sequence[tuple[Sequence[int], Sequence[int]]]
 _LENGTHS = (8, 12, 16, 24, 32, 48, 64, 96)  # tokens, ends included, that rows are padded to
 
 
-def lengths(most: int) -> tuple[int, ...]:
-    """Lengths that rows of at most `most` tokens are padded to."""
-    return (*(length for length in _LENGTHS if length < most), most)
-
-
 def pad_rows(rows: Sequence[Sequence[int]], length: int) -> Tensor:
     """Rows of tokens as one tensor `(n, length)`."""
-    out = torch.zeros(len(rows), length, dtype=torch.long)  # PAD
-    for i, row in enumerate(rows):
-        out[i, : len(row)] = torch.tensor(row, dtype=torch.long)
-    return out
+    return torch.tensor([[*row, *[PAD] * (length - len(row))] for row in rows], dtype=torch.long).view(-1, length)
 
 
 class BucketBatches:
@@ -42,11 +34,11 @@ class BucketBatches:
         self, pairs: TokenPairs, tokens: int, most: int, seed: int, device: torch.device, rank: int = 0, world: int = 1
     ) -> None:
         self.seed, self.device, self.rank, self.world = seed, device, rank, world
-        sizes = np.array([max(len(source), len(target)) + 1 for source, target in pairs])
-        place = np.searchsorted(lengths(most), sizes)
+        lengths = (*(length for length in _LENGTHS if length < most), most)
+        place = np.searchsorted(lengths, [max(len(source), len(target)) + 1 for source, target in pairs])
         self.samples: list[Batch] = []
         self.rows: list[int] = []
-        for bucket, length in enumerate(lengths(most)):
+        for bucket, length in enumerate(lengths):
             chosen = [pair for pair, number in zip(pairs, place, strict=True) if number == bucket]
             if not chosen:
                 continue
@@ -58,8 +50,7 @@ class BucketBatches:
         self.batches = [-(-len(x) // rows) for (x, _), rows in zip(self.samples, self.rows, strict=True)]
         self._plan: tuple[int, list[tuple[int, Tensor]]] | None = None
 
-    def __len__(self) -> int:
-        """Batches of an epoch."""
+    def __len__(self) -> int:  # batches of an epoch
         return sum(self.batches)
 
     def __call__(self, step: int) -> Batch:
@@ -78,8 +69,7 @@ class BucketBatches:
         plan = []
         for bucket, (rows, batches) in enumerate(zip(self.rows, self.batches, strict=True)):
             order = np.resize(rng.permutation(len(self.samples[bucket][0])), rows * batches)
-            drawn = torch.as_tensor(order, device=self.device).split(rows)
-            plan += [(bucket, part) for part in drawn]
+            plan += [(bucket, part) for part in torch.as_tensor(order, device=self.device).split(rows)]
         return [plan[i] for i in rng.permutation(len(plan))]
 
 

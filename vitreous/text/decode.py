@@ -36,18 +36,15 @@ def greedy(model: Seq2Seq, source: Tensor, most: int = 0, cached: bool = True, s
     ended = torch.zeros(len(source), dtype=torch.bool, device=source.device)
     total, count = (torch.zeros(len(source), device=source.device) for _ in range(2))
     for _ in range(_most(model, most)):
-        given = written[:, -1:] if cached else written
-        chance, token = _chances(model.decode(given, encoded, state, last=True)).max(-1)
-        if stop:
-            token, chance = token.masked_fill(ended, PAD), chance.masked_fill(ended, 0.0)
-            count += ~ended
-            ended = ended | (token == END)
-        else:
-            count += 1
-        total += chance
+        target = written[:, -1:] if cached else written
+        chance, token = _chances(model.decode(target, encoded, state, last=True)).max(-1)
+        token, chance = token.masked_fill(ended, PAD), chance.masked_fill(ended, 0.0)
+        count, total = count + ~ended, total + chance
         written = torch.cat([written, token[:, None]], dim=1)
-        if stop and bool(ended.all()):
-            break
+        if stop:
+            ended = ended | (token == END)
+            if bool(ended.all()):
+                break
     return Decoded(written[:, 1:], total / count.clamp(min=1))
 
 
@@ -108,14 +105,12 @@ def _next(
 
 def _nested(scores: Tensor) -> tuple[Tensor, Tensor]:
     """Score and place `(B, W)` of what each beam takes of the candidates `(B, W, K)` of itself and those before it."""
-    free, each = scores.flatten(1).clone(), scores.shape[2]
-    found, places = [], []
+    free, each, choices = scores.flatten(1), scores.shape[2], []
     for beam in range(scores.shape[1]):
-        best, place = free[:, : (beam + 1) * each].max(1)
-        free = free.scatter(1, place[:, None], float("-inf"))
-        found.append(best)
-        places.append(place)
-    return torch.stack(found, 1), torch.stack(places, 1)
+        choices.append(free[:, : (beam + 1) * each].max(1))
+        free = free.scatter(1, choices[-1].indices[:, None], float("-inf"))
+    best, place = (torch.stack(part, 1) for part in zip(*choices, strict=True))
+    return best, place
 
 
 def _of(written: Tensor, beams: Tensor) -> Tensor:

@@ -74,14 +74,14 @@ class TranslationJob(Job):
         self.device, self.is_main = accelerator.device, accelerator.is_main_process
         self.task = Translation(*self.languages, self.label_smoothing)
         self.vocabulary = self._read_vocabulary(folder, resume)
-        coded = {part: encode_pairs(self.pairs.of(part), self.vocabulary) for part in PARTS}
-        length, place = self.config.length, (accelerator.process_index, accelerator.num_processes)
+        coded = self._coded = {part: encode_pairs(self.pairs.of(part), self.vocabulary) for part in PARTS}
+        settings, length = self.settings, self.config.length
+        place = self.device, accelerator.process_index, accelerator.num_processes
         for part in ("train", "validation"):
             coded[part] = [pair for pair in coded[part] if max(len(row) for row in pair) < length]
         if not coded["train"]:
             raise InputError(f"{self.pairs.name}: no training pair has fewer than {length} tokens")
-        self._coded, settings = coded, self.settings
-        self._batches = BucketBatches(coded["train"], settings.batch, length, settings.seed, self.device, *place)
+        self._batches = BucketBatches(coded["train"], settings.batch, length, settings.seed, *place)
         if self.epochs:
             self.settings = settings.with_steps(max(1, round(self.epochs * len(self._batches))))
         torch.manual_seed(settings.seed)
@@ -110,7 +110,7 @@ class TranslationJob(Job):
 
     def with_changes(self, changes: Mapping[str, Any]) -> "TranslationJob":
         changed = {name: value for name, value in changes.items() if value is not None}
-        for name, flag in (("scale", "scale"), ("start", "from")):
+        for name, flag in {"scale": "scale", "start": "from"}.items():
             if name in changed:
                 raise InputError(f"{flag}: is not for texts")
         epochs = changed.pop("epochs", 0.0)
@@ -143,13 +143,12 @@ class TranslationJob(Job):
         result: dict[str, Any] = {"parameters": sum(p.numel() for p in model.parameters())}
         if self.validates:
             result["validation"] = self.evaluate(model)
-        pairs = self.pairs.test
-        if pairs:
+        if self.pairs.test:
             texts = translate_greedily(model, self.vocabulary, [row for row, _ in self._coded["test"]])
             if self.is_main:
-                write_translations(folder / TRANSLATIONS, pairs, texts)
+                write_translations(folder / TRANSLATIONS, self.pairs.test, texts)
             if self.scored:
-                result["test"] = corpus_scores(texts, [target for _, target in pairs])
+                result["test"] = corpus_scores(texts, [target for _, target in self.pairs.test])
         return result
 
 

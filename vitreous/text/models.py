@@ -1,6 +1,5 @@
 """The models that translate, by name, and how they are read from a folder."""
 
-from collections.abc import Mapping
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -26,10 +25,6 @@ def build_text_model(config: TextConfig) -> TextModel:
 def load_text_model(folder: str | PathLike[str]) -> TextModel:
     """The model that `save_model` wrote."""
     folder = Path(folder)
-    model = build_text_model(read_settings(folder, _config_from))
+    model = build_text_model(read_settings(folder, lambda values: choose_config(values, _KINDS)))
     load_exact_weights(model, folder / WEIGHTS)
     return model
-
-
-def _config_from(values: Mapping[str, Any]) -> TextConfig:
-    return choose_config(values, _KINDS)

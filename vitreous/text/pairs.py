@@ -29,10 +29,8 @@ class Pairs:
 
     def of(self, part: str) -> tuple[Pair, ...]:
         """The pairs of a part, or of all parts."""
-        if part == "all":
-            return self.train + self.validation + self.test
-        found: tuple[Pair, ...] = getattr(self, part)
-        return found
+        parts = {"train": self.train, "validation": self.validation, "test": self.test}
+        return self.train + self.validation + self.test if part == "all" else parts[part]
 
 
 def split_pairs(name: str, pairs: Sequence[Pair]) -> Pairs:
@@ -40,7 +38,7 @@ def split_pairs(name: str, pairs: Sequence[Pair]) -> Pairs:
     parts: dict[str, list[Pair]] = {part: [] for part in PARTS}
     for pair in pairs:
         parts[part_of(pair[0])].append(pair)
-    return Pairs(name, **{part: tuple(found) for part, found in parts.items()})
+    return Pairs(name, **{part: tuple(members) for part, members in parts.items()})
 
 
 def part_of(source: str) -> str:
@@ -50,26 +48,28 @@ def part_of(source: str) -> str:
     return next((part for part, places in _HUNDREDTHS.items() if place in places), "train")
 
 
-def read_pairs(path: Path) -> list[Pair]:
-    """The pairs of a file, gzipped or not: a source, a tab and a target in every line."""
+def read_lines(path: Path) -> list[str]:
+    """The lines of a text file, gzipped or not."""
     try:
         content = path.read_bytes()
-        if path.suffix == ".gz":
-            content = gzip.decompress(content)
-        lines = content.decode().splitlines()
+        return (gzip.decompress(content) if path.suffix == ".gz" else content).decode().splitlines()
     except FileNotFoundError:
         raise InputError(f"{path}: no such file") from None
     except (OSError, EOFError, zlib.error, UnicodeDecodeError) as fault:
         raise InputError(f"{path}: cannot be read ({fault})") from None
-    found = []
-    for number, line in enumerate(lines, start=1):
+
+
+def read_pairs(path: Path) -> list[Pair]:
+    """The pairs of a file, gzipped or not: a source, a tab and a target in every line."""
+    pairs = []
+    for number, line in enumerate(read_lines(path), start=1):
         columns = line.split("\t")
         if len(columns) != 2 or not all(column.strip() for column in columns):
             raise InputError(f"{path}: line {number} is not a source, a tab and a target")
-        found.append((columns[0], columns[1]))
-    if not found:
+        pairs.append((columns[0], columns[1]))
+    if not pairs:
         raise InputError(f"{path}: holds no pairs")
-    return found
+    return pairs
 
 
 def en_de() -> Pairs:

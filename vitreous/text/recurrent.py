@@ -11,44 +11,29 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from vitreous.core.errors import InputError, check_choice
-from vitreous.core.settings import Settings
+from vitreous.core.errors import InputError
 from vitreous.nn.attention import weigh
 from vitreous.nn.attention.cache import Hidden, State
 from vitreous.nn.attention.scores import SCORES, logits
 from vitreous.nn.record import Reduced, Sink, keep
-from vitreous.text.transformer import PAD, UNKNOWN, Encoded, Seq2Seq
+from vitreous.text.transformer import PAD, Encoded, Seq2Seq, Seq2SeqConfig
 
 
 @dataclass(frozen=True)
-class RecurrentConfig(Settings):
-    """A GRU encoder–decoder with attention.
+class RecurrentConfig(Seq2SeqConfig):
+    """A GRU encoder–decoder with attention; the two directions of the encoder share the width.
 
     >>> RecurrentConfig(vocabulary=8000, score="additive").dim
     512
     """
 
     kind: ClassVar[str] = "recurrent"
-    vocabulary: int
-    """Tokens that there are."""
-    length: int = 160
-    """Tokens of the longest sequence, its end included."""
     dim: int = 512
-    """Width of the embeddings and of both recurrent parts; the encoder's two directions share it."""
     depth: int = 2
-    """Layers of the encoder, and of the decoder."""
     score: str = "additive"
-    """scaled_dot | dot | cosine | general | additive | location (S2.2)."""
-    dropout: float = 0.0
-    """Dropout on the embedded tokens, between the layers and before the output."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_choice("score", self.score, SCORES)
-        self._at_least(1, "length", "depth")
-        self._at_least(2, "dim")
-        self._at_least(UNKNOWN + 2, "vocabulary")
-        self._probability("dropout")
         if self.dim % 2:
             raise InputError(f"dim: found {self.dim}, expected an even number, which two directions can share")
 
@@ -94,11 +79,10 @@ class Recurrent(Seq2Seq):
         self.readout = nn.Linear(2 * c.dim, c.dim)
 
     def encode(self, source: Tensor) -> Encoded:
-        """Read `(B, S)` in both directions."""
         mask = source != PAD
         place = torch.arange(source.shape[1], device=source.device)
-        turned = (mask.sum(1, keepdim=True) - 1 - place).unsqueeze(-1)  # the last token first
-        turned = torch.where(turned < 0, place.unsqueeze(-1), turned)  # and the padding where it was
+        turned = mask.sum(1, keepdim=True) - 1 - place  # the last token first
+        turned = torch.where(turned < 0, place, turned).unsqueeze(-1)  # and the padding where it was
         z = self.drop(self.embed(source))
         for layer, (there, back) in enumerate(zip(self.forwards, self.backwards, strict=True)):
             flipped = z.gather(1, turned.expand(-1, -1, z.shape[2]))
@@ -108,16 +92,13 @@ class Recurrent(Seq2Seq):
         return Encoded(z, mask)
 
     def decode(self, target: Tensor, source: Encoded, state: State | None = None, last: bool = False) -> Tensor:
-        """Logits `(B, T, vocabulary)` of what follows each token `(B, T)`."""
         hidden = self.start() if state is None else state
         assert isinstance(hidden, Hidden)
-        seen = self.execution.recording
-        if seen is not None:
-            seen.start()
+        sinks = self.start_record()
         if hidden.values[0] is None:
             hidden.values = list(self._begin(source).unsqueeze(1).unbind(0))
         z, hidden.values[0] = _run(self.writer, self.drop(self.embed(target)), hidden.values[0])
-        context = self.blocks[0](z, source, None if seen is None else seen.blocks.get(0))
+        context = self.blocks[0](z, source, sinks.get(0))
         for layer, gru in enumerate(self.upper, start=1):
             more, hidden.values[layer] = _run(gru, self.drop(torch.cat([z, context], dim=-1)), hidden.values[layer])
             z = z + more
@@ -125,7 +106,6 @@ class Recurrent(Seq2Seq):
         return self.words(self.drop(torch.tanh(self.readout(z[:, -1:] if last else z))))
 
     def start(self) -> Hidden:
-        """The state before the first token."""
         return Hidden(self.config.depth)
 
     def _begin(self, source: Encoded) -> Tensor:

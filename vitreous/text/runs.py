@@ -1,19 +1,22 @@
-"""What people do with a run that translates: translate texts, score it, draw an alignment."""
+"""What people do with a run that translates: translate texts, score it, draw an alignment (S2.1)."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from vitreous.core.errors import InputError
-from vitreous.insight.style import check_format, save
-from vitreous.text.alignment import explain_translation
+from vitreous.insight.style import check_format, figure, save
 from vitreous.text.job import translate_greedily
-from vitreous.text.pairs import Pairs, en_de, read_pairs, split_pairs
+from vitreous.text.pairs import en_de, read_lines, read_pairs, split_pairs
 from vitreous.text.task import corpus_scores
-from vitreous.text.translator import load_translator
+from vitreous.text.translator import Alignment, load_translator
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 _DATA = {"en-de": en_de}
 """Pairs that a run can be scored on by the name of its data."""
+_CELL = 0.32  # inches of a word
 
 
 def refuse_options(run: Path, options: Mapping[str, object]) -> None:
@@ -26,21 +29,16 @@ def refuse_options(run: Path, options: Mapping[str, object]) -> None:
 def translate(run: Path, texts: Sequence[str]) -> list[dict[str, Any]]:
     """One record for every text, or for every line of a text file."""
     translator = load_translator(run)
-    lines = [line for text in texts for line in _read_lines(text)]
+    lines = [line for text in texts for line in _lines_of(text)]
     return [{"text": line, "translation": target} for line, target in zip(lines, translator(lines), strict=True)]
 
 
-def _read_lines(text: str) -> list[str]:
+def _lines_of(text: str) -> list[str]:
     """The lines of a text file; a text that does not name such a file is one line."""
     path = Path(text)
     if path.suffix != ".txt" or (len(text.split()) > 1 and not path.is_file()):
         return [text]
-    try:
-        lines = [line for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
-    except FileNotFoundError:
-        raise InputError(f"{path}: no such file") from None
-    except (OSError, UnicodeDecodeError) as fault:
-        raise InputError(f"{path}: cannot be read ({fault})") from None
+    lines = [line for line in read_lines(path) if line.strip()]
     if not lines:
         raise InputError(f"{path}: holds no text")
     return lines
@@ -49,7 +47,9 @@ def _read_lines(text: str) -> list[str]:
 def score_translations(run: Path, data: str | None, part: str) -> dict[str, float]:
     """BLEU and chrF of a run, by greedy search, on a part of its own pairs or of those in a file."""
     translator = load_translator(run)
-    all_pairs = _own_pairs(translator.data) if data is None else split_pairs(data, read_pairs(Path(data)))
+    if data is None and translator.data not in _DATA:
+        raise InputError(f"data: the run was trained on {translator.data!r}; name a file of pairs")
+    all_pairs = _DATA[translator.data]() if data is None else split_pairs(data, read_pairs(Path(data)))
     pairs = all_pairs.of(part)
     if not pairs:
         raise InputError(f"part: {all_pairs.name} has no {part} part; choose another, or all")
@@ -58,21 +58,33 @@ def score_translations(run: Path, data: str | None, part: str) -> dict[str, floa
     return corpus_scores(texts, [target for _, target in pairs])
 
 
-def _own_pairs(name: str) -> Pairs:
-    """The pairs that a run was trained on."""
-    if name not in _DATA:
-        raise InputError(f"data: the run was trained on {name!r}; name a file of pairs")
-    return _DATA[name]()
-
-
 def draw_alignment(run: Path, text: str, out: Path) -> Sequence[str]:
-    """Draw which source words each word of a translation attends to; returns remarks about it."""
+    """Draw which source words each word of a translation attends to.
+
+    Returns the translation, and for each of its words the source word that it rests on most.
+    """
     check_format(out)
-    translator, lines = load_translator(run), _read_lines(text)
+    translator, lines = load_translator(run), _lines_of(text)
     if len(lines) > 1:
         raise InputError(f"{text}: has {len(lines)} lines; give one sentence to explain")
-    explanation = explain_translation(
-        translator.align(lines[0]), f"{translator.task.source} → {translator.task.target}"
-    )
-    save(explanation.figure, out)
-    return explanation.text
+    alignment = translator.align(lines[0])
+    save(alignment_figure(alignment, f"{translator.task.source} → {translator.task.target}"), out)
+    target = alignment.target[:-1]
+    sources = zip(target, alignment.weights, strict=False)
+    pairs = [f"{word} ← {alignment.source[row.argmax()]} ({row.max():.0%})" for word, row in sources]
+    return " ".join(target), *pairs
+
+
+def alignment_figure(alignment: Alignment, name: str = "") -> "Figure":
+    """Target words down, source words across, as dark as their weight."""
+    source, target = alignment.source, alignment.target
+    with figure(max(3.0, 1.6 + _CELL * len(source)), max(2.4, 1.6 + _CELL * len(target))) as drawing:
+        axes = drawing.add_subplot()
+        image = axes.imshow(alignment.weights, cmap="Greys", vmin=0, vmax=1, aspect="equal")
+        axes.set_xticks(range(len(source)), source, rotation=60, ha="left", rotation_mode="anchor")
+        axes.set_yticks(range(len(target)), target)
+        axes.tick_params(top=True, labeltop=True, bottom=False, labelbottom=False, length=0)
+        axes.spines[:].set_visible(False)
+        drawing.colorbar(image, ax=axes, label="attention", shrink=0.6)
+        drawing.suptitle(name)
+    return drawing

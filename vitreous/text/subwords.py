@@ -13,11 +13,7 @@ _PIECES = r"▁?[\p{L}\p{M}]+|▁?\p{N}|▁?[^\p{L}\p{M}\p{N}▁]|▁"  # a word
 
 
 class Subwords:
-    """A vocabulary and the merges that lead to it.
-
-    Args:
-        content: JSON, as `tokenizers` writes it.
-    """
+    """A vocabulary and the merges that lead to it; `content` is JSON, as `tokenizers` writes it."""
 
     def __init__(self, content: str) -> None:
         tokenizers = load_extra("tokenizers", "translate")
@@ -34,17 +30,14 @@ class Subwords:
     def learned(cls, texts: Iterable[str], size: int) -> "Subwords":
         """A vocabulary of this size at most, from the texts to be written with it."""
         t = load_extra("tokenizers", "translate")
-        made = t.Tokenizer(t.models.BPE(unk_token=SPECIAL[-1]))
-        made.normalizer = t.normalizers.NFC()
-        made.pre_tokenizer = t.pre_tokenizers.Sequence(
-            [t.pre_tokenizers.Metaspace(_SPACE), t.pre_tokenizers.Split(t.Regex(_PIECES), "isolated")]
-        )
-        made.decoder = t.decoders.Metaspace(_SPACE)
-        trainer = t.trainers.BpeTrainer(
-            vocab_size=size, min_frequency=2, special_tokens=list(SPECIAL), show_progress=False
-        )
-        made.train_from_iterator(texts, trainer)
-        return cls(made.to_str())
+        tokenizer = t.Tokenizer(t.models.BPE(unk_token=SPECIAL[-1]))
+        tokenizer.normalizer = t.normalizers.NFC()
+        pieces = t.pre_tokenizers.Split(t.Regex(_PIECES), "isolated")
+        tokenizer.pre_tokenizer = t.pre_tokenizers.Sequence([t.pre_tokenizers.Metaspace(_SPACE), pieces])
+        tokenizer.decoder = t.decoders.Metaspace(_SPACE)
+        options = {"vocab_size": size, "min_frequency": 2, "special_tokens": list(SPECIAL), "show_progress": False}
+        tokenizer.train_from_iterator(texts, t.trainers.BpeTrainer(**options))
+        return cls(tokenizer.to_str())
 
     def __len__(self) -> int:
         size: int = self._tokenizer.get_vocab_size()
@@ -52,7 +45,7 @@ class Subwords:
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         """Numbers of each text's tokens; no start, no end."""
-        return [found.ids for found in self._tokenizer.encode_batch(list(texts), add_special_tokens=False)]
+        return [text.ids for text in self._tokenizer.encode_batch(list(texts), add_special_tokens=False)]
 
     def decode(self, rows: Iterable[Sequence[int]]) -> list[str]:
         """The texts of such numbers; tokens that are no words are left out."""
@@ -61,22 +54,19 @@ class Subwords:
 
     def unknown(self, text: str) -> list[str]:
         """The characters of a text that the vocabulary does not have, each once."""
-        found = self._tokenizer.encode(text, add_special_tokens=False)
-        normal = self._tokenizer.normalizer.normalize_str(text)
-        missing = [normal[a:b] for token, (a, b) in zip(found.ids, found.offsets, strict=True) if token == _UNKNOWN]
-        return list(dict.fromkeys(sign for part in missing for sign in part))
+        encoded = self._tokenizer.encode(text, add_special_tokens=False)
+        normal, tokens = self._tokenizer.normalizer.normalize_str(text), zip(encoded.ids, encoded.offsets, strict=True)
+        missing = [normal[start:end] for token, (start, end) in tokens if token == SPECIAL.index("<unk>")]
+        return list(dict.fromkeys("".join(missing)))
 
     def words(self, row: Sequence[int]) -> list[tuple[str, list[int]]]:
         """Words of a row of tokens, and the places of each one's tokens."""
-        found: list[tuple[str, list[int]]] = []
+        words: list[tuple[str, list[int]]] = []
         for place, token in enumerate(row):
             piece: str = self._tokenizer.id_to_token(token)
-            if piece.startswith(_SPACE) or not found or token < len(SPECIAL):
-                found.append((piece.removeprefix(_SPACE), [place]))
+            if piece.startswith(_SPACE) or not words or token < len(SPECIAL):
+                words.append((piece.removeprefix(_SPACE), [place]))
             else:
-                word, places = found.pop()
-                found.append((word + piece, [*places, place]))
-        return found
-
-
-_UNKNOWN = SPECIAL.index("<unk>")
+                word, places = words.pop()
+                words.append((word + piece, [*places, place]))
+        return words

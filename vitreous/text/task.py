@@ -45,7 +45,5 @@ class Translation:
 def corpus_scores(translations: Sequence[str], references: Sequence[str]) -> dict[str, float]:
     """BLEU and chrF of whole corpora, 0 to 100, as sacrebleu defines them."""
     sacrebleu = load_extra("sacrebleu", "translate")
-    return {
-        "bleu": float(sacrebleu.corpus_bleu(translations, [references]).score),
-        "chrf": float(sacrebleu.corpus_chrf(translations, [references]).score),
-    }
+    scorers = {"bleu": sacrebleu.corpus_bleu, "chrf": sacrebleu.corpus_chrf}
+    return {name: float(score(translations, [references]).score) for name, score in scorers.items()}

@@ -4,8 +4,9 @@ Tokens are numbers below the size of a vocabulary that both languages share; `PA
 """
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar, NamedTuple
 
 import torch
@@ -35,6 +36,35 @@ class Encoded(NamedTuple):
     def pick(self, rows: Tensor) -> "Encoded":
         """These rows, in this order."""
         return Encoded(self.values[rows], self.mask[rows])
+
+
+@dataclass(frozen=True)
+class Seq2SeqConfig(Settings):
+    """Settings that all models of texts have.
+
+    Args:
+        vocabulary: number of tokens.
+        length: tokens of the longest sequence, its end included.
+        dim: width of the tokens.
+        depth: layers of the encoder, and of the decoder.
+        score: scaled_dot | dot | cosine | general | additive | location (S2.2).
+        dropout: on the embedded tokens and in the layers.
+    """
+
+    vocabulary: int
+    length: int = 160
+    dim: int = 256
+    depth: int = 3
+    score: str = "scaled_dot"
+    dropout: float = 0.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_choice("score", self.score, SCORES)
+        self._at_least(1, "length", "depth")
+        self._at_least(2, "dim")
+        self._at_least(UNKNOWN + 2, "vocabulary")
+        self._probability("dropout")
 
 
 class Seq2Seq(Network):
@@ -70,6 +100,14 @@ class Seq2Seq(Network):
     def start(self) -> State:
         """The state before the first token."""
 
+    def start_record(self) -> Mapping[int, Sink]:
+        """Begin the record of a forward pass, if one is taken; returns the sinks of its blocks."""
+        record = self.execution.recording
+        if record is None:
+            return {}
+        record.start()
+        return record.blocks
+
     def embed(self, tokens: Tensor) -> Tensor:
         """`(B, N) -> (B, N, D)`, of the size that positions have."""
         if tokens.shape[1] > self.length:
@@ -87,45 +125,32 @@ class Seq2Seq(Network):
 
 
 @dataclass(frozen=True)
-class TransformerConfig(Settings):
+class TransformerConfig(Seq2SeqConfig):
     """An encoder–decoder Transformer.
 
     >>> TransformerConfig(vocabulary=8000).dim
     256
+
+    Args:
+        heads: attention heads; they share the width equally.
+        mlp: hidden layer of each block's MLP, as a multiple of the width.
+        norm: pre (S4.3) | post (S1.2) | branch (S4.2).
+        attention_dropout: dropout on the attention weights.
+        eps: added to the variance in layer norms.
     """
 
     kind: ClassVar[str] = "transformer"
-    vocabulary: int
-    """Tokens that there are."""
-    length: int = 160
-    """Tokens of the longest sequence, its end included."""
-    dim: int = 256
-    """Width of the tokens."""
-    depth: int = 3
-    """Blocks of the encoder, and of the decoder."""
     heads: int = 4
-    """Attention heads; they share the width equally."""
     mlp: float = 4.0
-    """Hidden layer of each block's MLP, as a multiple of the width."""
     norm: str = "pre"
-    """pre (S4.3) | post (S1.2) | branch (S4.2)."""
-    score: str = "scaled_dot"
-    """scaled_dot | dot | cosine | general | additive | location (S2.2)."""
-    dropout: float = 0.0
-    """Dropout on the embedded tokens, in the MLPs and on the branches."""
     attention_dropout: float = 0.0
-    """Dropout on the attention weights."""
     eps: float = 1e-6
-    """Added to the variance in layer norms."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_choice("norm", self.norm, NORMS)
-        check_choice("score", self.score, SCORES)
-        self._at_least(1, "length", "depth", "heads")
-        self._at_least(2, "dim")
-        self._at_least(UNKNOWN + 2, "vocabulary")
-        self._probability("dropout", "attention_dropout")
+        self._at_least(1, "heads")
+        self._probability("attention_dropout")
         if self.dim % self.heads:
             raise InputError(f"heads: {self.heads} heads do not divide the width dim = {self.dim}")
 
@@ -136,13 +161,13 @@ class DecoderBlock(Block):
     attention: Attention
 
     def __init__(
-        self, dim: int, attention: Attention, cross: Attention, hidden: Sequence[int], norm: str, dropout: float,
-        eps: float,
-    ) -> None:  # fmt: skip
-        super().__init__(dim, attention, hidden, norm, dropout, eps=eps)
-        self.cross_norm = LayerNorm(dim, eps)
+        self, config: TransformerConfig, attention: Attention, cross: Attention, hidden: Sequence[int]
+    ) -> None:
+        c = config
+        super().__init__(c.dim, attention, hidden, c.norm, c.dropout, eps=c.eps)
+        self.cross_norm = LayerNorm(c.dim, c.eps)
         self.cross = cross
-        self.cross_branch = Branch(dim, 0.0, dropout, 0.0)
+        self.cross_branch = Branch(c.dim, 0.0, c.dropout, 0.0)
 
     def read(
         self, x: Tensor, source: Encoded, mask: Tensor | None, seen: Sink, own: Past | None, cross: Past | None
@@ -150,16 +175,11 @@ class DecoderBlock(Block):
         """`(B, T, D) -> (B, T, D)`; `seen` keeps `weights`, `cross` and `out` of this block."""
         sink: Sink = None if seen is None else Reduced(seen.reduce) if isinstance(seen, Reduced) else {}
 
-        def attend(z: Tensor) -> Tensor:
-            found: Tensor = self.attention(z, mask=mask, sink=seen, past=own)
-            return found
-
-        def look(z: Tensor) -> Tensor:
-            found: Tensor = self.cross(z, source.values, source.mask[:, None, None], sink=sink, past=cross)
-            return found
-
+        attend = partial(self.attention, mask=mask, sink=seen, past=own)
         x = self._residual(x, attend, self.attention_norm, self.attention_branch)
-        x = self._residual(x, look, self.cross_norm, self.cross_branch)
+        context, present = source.values, source.mask[:, None, None]
+        attend = partial(self.cross, context=context, mask=present, sink=sink, past=cross)
+        x = self._residual(x, attend, self.cross_norm, self.cross_branch)
         if sink is not None and "weights" in sink:
             keep(seen, "cross", sink["weights"])
         return keep(seen, "out", self._residual(x, self.mlp, self.mlp_norm, self.mlp_branch))
@@ -188,19 +208,15 @@ class Transformer(Seq2Seq):
         self.encoder = nn.ModuleList(
             Block(c.dim, attention(), hidden, c.norm, c.dropout, eps=c.eps) for _ in range(c.depth)
         )
-        self.blocks = nn.ModuleList(
-            DecoderBlock(c.dim, attention(), attention(), hidden, c.norm, c.dropout, c.eps) for _ in range(c.depth)
-        )
-        self.encoder_norm, self.norm = (
-            nn.Identity() if c.norm == "post" else LayerNorm(c.dim, c.eps) for _ in range(2)
-        )
+        self.blocks = nn.ModuleList(DecoderBlock(c, attention(), attention(), hidden) for _ in range(c.depth))
+        norms = (nn.Identity() if c.norm == "post" else LayerNorm(c.dim, c.eps) for _ in range(2))
+        self.encoder_norm, self.norm = norms
         for module in self.modules():
             if isinstance(module, nn.Linear):
                 nn.init.xavier_uniform_(module.weight)
                 nn.init.zeros_(module.bias)
 
     def encode(self, source: Tensor) -> Encoded:
-        """Read `(B, S)`."""
         mask = source != PAD
         z = self._placed(source, 0)
         for block in self.encoder:
@@ -208,11 +224,8 @@ class Transformer(Seq2Seq):
         return Encoded(self.encoder_norm(z), mask)
 
     def decode(self, target: Tensor, source: Encoded, state: State | None = None, last: bool = False) -> Tensor:
-        """Logits `(B, T, vocabulary)` of what follows each token `(B, T)`."""
         assert state is None or isinstance(state, Pasts)
-        seen = self.execution.recording
-        if seen is not None:
-            seen.start()
+        sinks = self.start_record()
         before, count = 0 if state is None else state.length, target.shape[1]
         z = self._placed(target, before)
         # Padding stands at the end, where no token before it looks; the last token of all may look everywhere.
@@ -222,11 +235,10 @@ class Transformer(Seq2Seq):
         for layer, block in enumerate(self.blocks):
             assert isinstance(block, DecoderBlock)
             pasts = (None, None) if state is None else (state.own[layer], state.cross[layer])
-            z = block.read(z, source, mask, None if seen is None else seen.blocks.get(layer), *pasts)
+            z = block.read(z, source, mask, sinks.get(layer), *pasts)
         return self.words(self.norm(z[:, -1:] if last else z))
 
     def start(self) -> Pasts:
-        """The state before the first token."""
         return Pasts(self.config.depth)
 
     def _placed(self, tokens: Tensor, before: int) -> Tensor:

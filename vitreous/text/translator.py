@@ -2,14 +2,12 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from vitreous.core.errors import InputError
 from vitreous.nn.record import record
@@ -31,8 +29,7 @@ _STOP = re.compile(r"(?<=[.!?…]) ")  # further places to split a sentence that
 _CUT = " …"  # follows a translation without an end
 
 
-@dataclass(frozen=True)
-class Alignment:
+class Alignment(NamedTuple):
     """Where a translation looks: `weights` `(target words, source words)`, whose rows sum to one."""
 
     source: tuple[str, ...]
@@ -41,14 +38,7 @@ class Alignment:
 
 
 class Translator:
-    """A trained model with its vocabulary.
-
-    Args:
-        model: in evaluation mode.
-        task: source and target language.
-        subwords: its vocabulary.
-        data: name of the pairs it was trained on.
-    """
+    """A trained model with its languages, its vocabulary and the name of the pairs that it was trained on."""
 
     def __init__(self, model: TextModel, task: Translation, subwords: Subwords, data: str = "") -> None:
         self.model, self.task, self.subwords, self.data = model.eval(), task, subwords, data
@@ -74,11 +64,10 @@ class Translator:
             raise InputError(f"text: is drawn sentence by sentence; give one of its {len(sentences)}")
         source = [*sentences[0], END]
         ((target, _),) = translate_tokens(self.model, sentences, BEAM)
-        device = self.model.table.device
-        x = torch.tensor([source], device=device), torch.tensor([[START, *target]], device=device)
+        x, y = (torch.tensor([row], device=self.model.table.device) for row in (source, [START, *target]))
         layer = max(0, len(self.model.blocks) - 2)
         with torch.no_grad(), record(self.model, layers=[layer]) as seen:
-            self.model.decode(x[1], self.model.encode(x[0]))
+            self.model.decode(y, self.model.encode(x))
         weights = seen[f"blocks.{layer}.cross"][0].float().mean(0).cpu()  # (T + 1, S + 1)
         columns, rows = self.subwords.words(source), self.subwords.words([*target, END])
         weights = torch.stack([weights[:, places].sum(1) for _, places in columns], dim=1)
@@ -97,17 +86,14 @@ class Translator:
             characters = " ".join(repr(character) for character in unknown[:8])
             raise InputError(f"text: has characters that are not in the vocabulary: {characters}")
         most = self.model.length - 1  # one is the end token
-        pieces = [
-            part
-            for piece in _SENTENCE.split(text)
-            for part in ([piece] if len(self.subwords.encode([piece])[0]) <= most else _STOP.split(piece))
-        ]
+        pieces: list[str] = []
+        for piece in _SENTENCE.split(text):
+            pieces += [piece] if len(self.subwords.encode([piece])[0]) <= most else _STOP.split(piece)
         rows = self.subwords.encode(pieces)
         for piece, row in zip(pieces, rows, strict=True):
             if len(row) > most:
-                raise InputError(
-                    f"text: the sentence '{piece[:30]}…' has {len(row)} tokens, the run takes {most}; cut it in two"
-                )
+                sentence = f"the sentence '{piece[:30]}…' has {len(row)} tokens"
+                raise InputError(f"text: {sentence}, the run takes {most}; cut it in two")
         return rows
 
 
@@ -127,24 +113,17 @@ def translate_tokens(model: Seq2Seq, rows: Sequence[Sequence[int]], width: int =
     order = sorted(range(len(rows)), key=lambda i: len(rows[i]))
     device, translations = model.table.device, dict[int, TokenTranslation]()
     while order:
-        batch = _next_batch(order, rows, width)
+        count = 1
+        while count < len(order) and (count + 1) * width * (len(rows[order[count]]) + 1) <= _BATCH_TOKENS:
+            count += 1
+        batch, order = order[:count], order[count:]
         length = len(rows[batch[-1]]) + 1
         source = pad_rows([[*rows[i], END] for i in batch], length).to(device)
         most = min(model.length, 2 * length + 16)
-        tokens: Tensor = (greedy(model, source, most) if width == 1 else beam(model, source, width, most)).tokens
-        tokens = tokens.cpu()
+        tokens = (greedy(model, source, most) if width == 1 else beam(model, source, width, most)).tokens.cpu()
         ended = (tokens == END).any(1).tolist()
         translations |= dict(zip(batch, map(TokenTranslation, tokens_to_lists(tokens), ended), strict=True))
-        order = order[len(batch) :]
     return [translations[i] for i in range(len(rows))]
-
-
-def _next_batch(order: Sequence[int], rows: Sequence[Sequence[int]], width: int) -> list[int]:
-    """As many of the first rows as are translated together."""
-    count = 1
-    while count < len(order) and (count + 1) * width * (len(rows[order[count]]) + 1) <= _BATCH_TOKENS:
-        count += 1
-    return list(order[:count])
 
 
 def load_translator(folder: str | PathLike[str], device: str = "cpu") -> Translator:

@@ -4,14 +4,12 @@ import pytest
 import torch
 
 from tests.kernels import in_triton, interpreted
-from vitreous.gallery.ising.clusters import label_by_graph, label_by_propagation
-from vitreous.gallery.ising.simulate import Lattice
+from vitreous.gallery.ising.simulate import Lattice, label_by_graph, label_by_propagation
 
 _CHECK = """
 import torch
 from vitreous.gallery.ising.cluster_kernel import label_clusters
-from vitreous.gallery.ising.clusters import label_by_propagation
-from vitreous.gallery.ising.simulate import Lattice
+from vitreous.gallery.ising.simulate import Lattice, label_by_propagation
 
 torch.manual_seed(0)
 device = "cuda" if torch.cuda.is_available() else "cpu"

@@ -5,8 +5,7 @@ import pytest
 import torch
 
 from vitreous.core.errors import InputError
-from vitreous.gallery.lensing.simulate import Telescope
-from vitreous.gallery.lensing.source import TARGETS, Survey, lens_source, random_lenses, simulate_images
+from vitreous.gallery.lensing.simulate import TARGETS, Survey, Telescope, lens_source, random_lenses, simulate_images
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,6 @@ import pytest
 import torch
 from scipy import constants
 
-from vitreous.gallery.light_curves.cosmology import luminosity_distance
 from vitreous.gallery.light_curves.simulate import (
     BANDS,
     CLASSES,
@@ -15,6 +14,7 @@ from vitreous.gallery.light_curves.simulate import (
     black_body,
     bolometric_light,
     flux,
+    luminosity_distance,
     random_supernovae,
     temperature,
 )

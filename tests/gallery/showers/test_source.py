@@ -6,8 +6,17 @@ import numpy as np
 import pytest
 import torch
 
-from vitreous.gallery.showers.simulate import SAMPLES, Array, draw_primaries, observe
-from vitreous.gallery.showers.source import merit_factor, shower_source, station_features, to_grid, to_set
+from vitreous.gallery.showers.simulate import (
+    SAMPLES,
+    Array,
+    draw_primaries,
+    merit_factor,
+    observe,
+    shower_source,
+    station_features,
+    to_grid,
+    to_set,
+)
 
 ARRAY = Array()
 

@@ -2,27 +2,20 @@
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from vitreous.gallery.chirps.matched_filter import (
-    Detector,
-    TemplateBank,
-    compare_detectors,
-    known_signal_efficiency,
-)
+from vitreous.gallery.chirps.matched_filter import Detector, TemplateBank, compare_detectors, known_signal_efficiency
 from vitreous.gallery.chirps.simulate import CLASSES, Chirps, Events, colour, frequency, random_events, signals
+from vitreous.gallery.figures import Figure, save_figures
 from vitreous.insight.attention import attention_maps, attention_model
-from vitreous.insight.style import figure, save
+from vitreous.insight.style import figure
 from vitreous.nn.tokens import PatchTokenizer
 from vitreous.run.predictor import Predictor, load
 from vitreous.train.device import pick_device
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 SNR = (3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0)
 _FALSE_ALARMS = 0.01  # per segment
@@ -60,21 +53,19 @@ def draw(run: Path, noise: int | None = None, signals: int | None = None) -> lis
     device = torch.device(pick_device("auto"))
     default_noise, default_signals = _SEGMENTS[device.type]
     counts = noise or default_noise, signals or default_signals
-    paths = [run / "chirp.png", run / "efficiency.png"]
     with torch.random.fork_rng():
         predictor = load(run, device.type)
         torch.manual_seed(1)
-        save(_example_figure(predictor, device), paths[0])
+        figures = {"chirp.png": _example_figure(predictor, device)}
         torch.manual_seed(1)
-        save(_efficiency_figure(predictor, *counts, device), paths[1])
+        figures["efficiency.png"] = _efficiency_figure(predictor, *counts, device)
         if predictor.model.attends:
             torch.manual_seed(1)
-            paths.append(run / "templates.png")
-            save(_filters_figure(predictor), paths[-1])
-    return paths
+            figures["templates.png"] = _filters_figure(predictor)
+    return save_figures(run, figures)
 
 
-def _example_figure(predictor: Predictor, device: torch.device) -> "Figure":
+def _example_figure(predictor: Predictor, device: torch.device) -> Figure:
     """Strain, whitened strain, spectrogram and, for a transformer, the attention on a segment with a chirp."""
     chirps = chirps_of(predictor)
     event = Events(*(torch.tensor([value]) for value in (7.0, 0.88, 0.0, _EXAMPLE_SNR)))
@@ -82,9 +73,8 @@ def _example_figure(predictor: Predictor, device: torch.device) -> "Figure":
     segment = wave + torch.randn_like(wave)
     probability = float(torch.sigmoid(network_detector(predictor)(segment.to(device)))[0])
     clock = np.arange(chirps.points) / chirps.rate
-    with_attention = predictor.model.attends
-    with figure(8, 8.4 if with_attention else 6.2) as drawing:
-        rows = 4 if with_attention else 3
+    rows = 4 if predictor.model.attends else 3
+    with figure(8, 8.4 if predictor.model.attends else 6.2) as drawing:
         panels = drawing.subplots(rows, 1, sharex=True, height_ratios=[1, 1, 1.4, 0.9][:rows])
         for axes, recorded, true, label in (
             (panels[0], colour(chirps, segment), colour(chirps, wave), "strain (10⁻²¹)"),
@@ -94,13 +84,10 @@ def _example_figure(predictor: Predictor, device: torch.device) -> "Figure":
             axes.plot(clock, true[0], color="C3", lw=1, label="the wave in it")
             axes.set_ylabel(label)
         panels[0].legend(loc="upper left", fontsize=7, ncols=2)
-        panels[0].set_title(
-            f"Chirp mass {float(event.chirp_mass):g} M☉, signal-to-noise ratio {_EXAMPLE_SNR:g}: the model gives "
-            f"{CLASSES[1]} {100 * probability:.2f} %",
-            fontsize=9,
-        )
+        title = f"Chirp mass {float(event.chirp_mass):g} M☉, signal-to-noise ratio {_EXAMPLE_SNR:g}: the model gives "
+        panels[0].set_title(f"{title}{CLASSES[1]} {100 * probability:.2f} %", fontsize=9)
         _draw_spectrogram(panels[2], chirps, segment[0], event)
-        if with_attention:
+        if predictor.model.attends:
             _draw_attention(panels[3], predictor, segment.unsqueeze(1).to(device))
         panels[-1].set(xlabel="time (s)", xlim=(0, chirps.seconds))
     return drawing
@@ -110,17 +97,14 @@ def _draw_spectrogram(axes: Any, chirps: Chirps, segment: Tensor, event: Events)
     """Power of a segment `(points,)` in windows of 1/16 s, and the frequency of the wave."""
     window = chirps.rate // 16
     step = window // 16
-    spectra = torch.stft(
-        segment, 4 * window, step, window, torch.hann_window(window), return_complex=True, pad_mode="constant"
-    )
+    hann = torch.hann_window(window)
+    spectra = torch.stft(segment, 4 * window, step, window, hann, return_complex=True, pad_mode="constant")
     times = np.arange(spectra.shape[1]) * step / chirps.rate
     frequencies = np.arange(spectra.shape[0]) * chirps.rate / (4 * window)
     axes.pcolormesh(times, frequencies, spectra.abs().square().numpy(), cmap="magma", rasterized=True)
     time_left = torch.linspace(chirps.lasting, 0.01, 300)
-    axes.plot(
-        float(event.coalescence) - time_left, frequency(time_left, event.chirp_mass), color="w", lw=0.8, ls="--",
-        label="f ∝ (time to coalescence)^(−3/8)",
-    )  # fmt: skip
+    clock, label = float(event.coalescence) - time_left, "f ∝ (time to coalescence)^(−3/8)"
+    axes.plot(clock, frequency(time_left, event.chirp_mass), color="w", lw=0.8, ls="--", label=label)
     axes.legend(loc="upper left", fontsize=7, labelcolor="w", frameon=False)
     axes.set(ylim=(20, 450), ylabel="frequency (Hz)")
 
@@ -140,7 +124,7 @@ def _tokenizer(predictor: Predictor) -> PatchTokenizer:
     return tokenizer
 
 
-def _filters_figure(predictor: Predictor) -> "Figure":
+def _filters_figure(predictor: Predictor) -> Figure:
     """Principal components of the patch projection, and the spectrum of all filters beside that of the chirps."""
     chirps = chirps_of(predictor)
     weights = _tokenizer(predictor).project.weight.detach().float().cpu()  # (D, patch)
@@ -153,10 +137,8 @@ def _filters_figure(predictor: Predictor) -> "Figure":
             left.text(clock[-1], -row, f"  {100 * float(strength**2 / strengths.square().sum()):.0f} %", fontsize=7)
         left.set(xlabel="time in the patch (ms)", yticks=[])
         left.set_title("strongest filters of the patch projection, and their share", fontsize=9)
-        for name, rows in (
-            ("learned filters", weights),
-            ("whitened chirps", signals(chirps, random_events(chirps, 400))),
-        ):
+        waves = signals(chirps, random_events(chirps, 400))
+        for name, rows in (("learned filters", weights), ("whitened chirps", waves)):
             power = torch.fft.rfft(rows).abs().square().mean(0)
             right.plot(np.fft.rfftfreq(rows.shape[1], 1 / chirps.rate), power / power.max(), label=name)
         right.set(xlim=(0, 512), xlabel="frequency (Hz)", ylabel="power (of the largest)")
@@ -164,7 +146,7 @@ def _filters_figure(predictor: Predictor) -> "Figure":
     return drawing
 
 
-def _efficiency_figure(predictor: Predictor, noise: int, signals_each: int, device: torch.device) -> "Figure":
+def _efficiency_figure(predictor: Predictor, noise: int, signals_each: int, device: torch.device) -> Figure:
     """Detection efficiency by signal-to-noise ratio, and its distance to the optimum."""
     chirps = chirps_of(predictor)
     bank = TemplateBank(chirps, device=device)
@@ -187,10 +169,8 @@ def _efficiency_figure(predictor: Predictor, noise: int, signals_each: int, devi
             error = np.sqrt((values * (1 - values)).clip(1 / signals_each) / signals_each)  # binomial
             upper.errorbar(SNR, values, error, marker=marker, ms=4, lw=1, capsize=2, label=name)
             lower.errorbar(SNR, values - optimum, error, marker=marker, ms=4, lw=1, capsize=2)
-        lower.fill_between(
-            SNR, 0.95 * filtered - optimum, filtered - optimum, color="C1", alpha=0.15, lw=0,
-            label="within 5 % of the matched filter",
-        )  # fmt: skip
+        band = {"color": "C1", "alpha": 0.15, "lw": 0, "label": "within 5 % of the matched filter"}
+        lower.fill_between(SNR, 0.95 * filtered - optimum, filtered - optimum, **band)
         lower.legend(fontsize=7, loc="lower right")
         upper.set(ylabel=f"found, at {100 * _FALSE_ALARMS:g} % false alarms", ylim=(0, 1.03))
         upper.legend(fontsize=7)

@@ -26,13 +26,7 @@ _TABLE_SIZE = 4097
 
 
 class TemplateBank:
-    """Templates of all chirp masses, evenly spaced in 1 / M_c, for every possible sample of coalescence.
-
-    Args:
-        chirps: distribution of the signals.
-        count: number of templates.
-        device: of the segments.
-    """
+    """`count` templates of all chirp masses, evenly spaced in 1 / M_c, for every possible sample of coalescence."""
 
     def __init__(self, chirps: Chirps, count: int = TEMPLATES, device: torch.device | str = "cpu") -> None:
         if count < 2:
@@ -52,11 +46,8 @@ class TemplateBank:
         edges = torch.cat([inverse[:1], (inverse[1:] + inverse[:-1]) / 2, inverse[-1:]]).log()
         prior = (edges[1:] - edges[:-1]).abs()  # uniform in the logarithm of the mass
         self._log_prior = (prior / prior.sum()).log().float().to(device)
-        self._table = (
-            averaged_log_likelihood(chirps, torch.linspace(0, _TABLE_END, _TABLE_SIZE, dtype=torch.float64))
-            .float()
-            .to(device)
-        )
+        loudness = torch.linspace(0, _TABLE_END, _TABLE_SIZE, dtype=torch.float64)
+        self._table = averaged_log_likelihood(chirps, loudness).float().to(device)
 
     def filter(self, segments: Tensor) -> Tensor:
         """Output z `(B, T, N)`, complex, of all filters for whitened segments `(B, points)`."""
@@ -98,14 +89,8 @@ def averaged_log_likelihood(chirps: Chirps, loudness: Tensor) -> Tensor:
 
 
 def known_signal_efficiency(snr: Tensor, false_alarms: float) -> Tensor:
-    """Detection efficiency for known mass, time and phase, where a single template suffices.
-
-    Args:
-        snr: signal-to-noise ratios.
-        false_alarms: fraction of noise segments above the threshold.
-    """
-    threshold = ndtri(torch.tensor(1 - false_alarms, dtype=torch.float64))
-    share: Tensor = ndtr(snr - threshold)
+    """Detection efficiency for known mass, time and phase, where a single template suffices; see `efficiency`."""
+    share: Tensor = ndtr(snr - ndtri(torch.tensor(1 - false_alarms, dtype=torch.float64)))
     return share
 
 
@@ -113,14 +98,12 @@ def efficiency(noise: Tensor, signal: Tensor, false_alarms: float) -> float:
     """Fraction of signals above the threshold that a fraction `false_alarms` of the noise segments exceeds.
 
     Args:
-        noise: statistic of segments without a signal, `(m,)`.
-        signal: statistic of segments with a signal, `(n,)`.
+        noise, signal: statistic of segments without a signal, `(m,)`, and with one, `(n,)`.
         false_alarms: fraction of noise segments above the threshold.
     """
     if not 0 < false_alarms < 1 or len(noise) * false_alarms < 1:
-        raise InputError(
-            f"false_alarms: found {false_alarms:g} of {len(noise)} segments of noise, expected at least one of them"
-        )
+        share = f"{false_alarms:g} of {len(noise)} segments of noise"
+        raise InputError(f"false_alarms: found {share}, expected at least one of them")
     threshold = noise.sort(descending=True).values[int(len(noise) * false_alarms)]
     return float((signal > threshold).double().mean())
 
@@ -141,17 +124,15 @@ def compare_detectors(
     """Efficiencies of detectors on the same segments, by detector and rate of false alarms: one for each population.
 
     Args:
-        detectors: by name.
         populations: distributions of signals, such as those of one strength or mass, in segments of equal length.
         noise: number of segments without a signal, which set the thresholds.
         signals_each: number of segments with a signal, for each population.
         false_alarms: fractions of noise segments above the threshold.
-        device: on which segments are simulated.
     """
-    points = {chirps.points for chirps in populations}
-    if len(points) != 1:
-        raise InputError(f"populations: found segments of {sorted(points)} points, expected those of one length")
-    length = points.pop()
+    lengths = {chirps.points for chirps in populations}
+    if len(lengths) != 1:
+        raise InputError(f"populations: found segments of {sorted(lengths)} points, expected those of one length")
+    (length,) = lengths
 
     def statistics(count: int, chirps: Chirps | None) -> dict[str, Tensor]:
         parts: dict[str, list[Tensor]] = {name: [] for name in detectors}

@@ -28,20 +28,23 @@ _FLOOR = 25.0  # Hz; the power spectrum is constant below
 
 @dataclass(frozen=True)
 class Chirps(Settings):
-    """Distribution of the signals, and the recording."""
+    """Distribution of the signals, and the recording.
+
+    Args:
+        seconds: length of a segment.
+        rate: sampling rate in Hz.
+        chirp_mass: range in solar masses, uniform in the logarithm. The two masses of a binary are equal.
+        lasting: duration of a signal: seconds from its start to coalescence.
+        coalescence: range of coalescence times, in seconds from the start of the segment; uniform.
+        snr: range of the optimal signal-to-noise ratio; uniform.
+    """
 
     seconds: float = 1.0
-    """Length of a segment."""
     rate: int = 2048
-    """Sampling rate in Hz."""
     chirp_mass: tuple[float, ...] = (5.0, 20.0)
-    """Range in solar masses, uniform in the logarithm. The two masses of a binary are equal."""
     lasting: float = 0.6
-    """Duration of a signal: seconds from its start to coalescence."""
     coalescence: tuple[float, ...] = (0.65, 0.95)
-    """Range of coalescence times, in seconds from the start of the segment; uniform."""
     snr: tuple[float, ...] = (4.0, 16.0)
-    """Range of the optimal signal-to-noise ratio; uniform."""
 
     @property
     def points(self) -> int:
@@ -55,10 +58,9 @@ class Chirps(Settings):
             if len(bounds) != 2 or not 0 < bounds[0] <= bounds[1]:
                 raise InputError(f"{name}: found {bounds}, expected two numbers above 0, the smaller first")
         if not _TAPER < self.lasting <= self.coalescence[0] or self.coalescence[1] > self.seconds:
-            raise InputError(
-                f"coalescence: found {self.coalescence}, expected from lasting = {self.lasting:g} (above {_TAPER:g}) "
-                f"to seconds = {self.seconds:g}, so that segments contain whole signals"
-            )
+            bounds = f"from lasting = {self.lasting:g} (above {_TAPER:g}) to seconds = {self.seconds:g}"
+            expected = f"expected {bounds}, so that segments contain whole signals"
+            raise InputError(f"coalescence: found {self.coalescence}, {expected}")
         highest = _CUTOFF * float(last_frequency(torch.tensor(self.chirp_mass[0])))
         if not 2 * highest < self.rate:
             raise InputError(f"rate: found {self.rate}, expected more than {2 * highest:.0f} Hz to resolve the chirps")
@@ -67,14 +69,10 @@ class Chirps(Settings):
 class Events(NamedTuple):
     """Parameters of binaries, each `(B,)`."""
 
-    chirp_mass: Tensor
-    """Solar masses."""
-    coalescence: Tensor
-    """Seconds from the start of the segment."""
-    phase: Tensor
-    """Phase of the wave at coalescence, in radians."""
-    snr: Tensor
-    """Optimal signal-to-noise ratio."""
+    chirp_mass: Tensor  # solar masses
+    coalescence: Tensor  # seconds from the start of the segment
+    phase: Tensor  # of the wave at coalescence, in radians
+    snr: Tensor  # optimal signal-to-noise ratio
 
 
 def frequency(time_left: Tensor, chirp_mass: Tensor) -> Tensor:
@@ -106,8 +104,7 @@ def power_spectrum(frequency: Tensor) -> Tensor:
 def strain(chirps: Chirps, events: Events, megaparsecs: float | Tensor = 100.0) -> Tensor:
     """Strain `(B, points)` of binaries seen face-on: `4 m^(5/3) (π f)^(2/3) / distance · cos(phase)`.
 
-    The wave starts `lasting` seconds before coalescence, over a tenth of a second, and ends beyond the innermost stable
-    orbit.
+    It begins `lasting` seconds before coalescence, over a tenth of a second, and ends past the innermost stable orbit.
     """
     mass, time, start = (part.unsqueeze(1) for part in (events.chirp_mass, events.coalescence, events.phase))
     clock = torch.arange(chirps.points, device=mass.device, dtype=mass.dtype) / chirps.rate
@@ -125,23 +122,21 @@ def strain(chirps: Chirps, events: Events, megaparsecs: float | Tensor = 100.0) 
 
 def colour(chirps: Chirps, white: Tensor) -> Tensor:
     """Turn white noise of variance 1, `(..., points)`, into the detector's noise."""
-    strain: Tensor = torch.fft.irfft(torch.fft.rfft(white) * _amplitudes(chirps, white), chirps.points)
-    return strain
+    amplitudes = _amplitudes(chirps, white.device, white.dtype)
+    noise: Tensor = torch.fft.irfft(torch.fft.rfft(white) * amplitudes, chirps.points)
+    return noise
 
 
 def whiten(chirps: Chirps, strain: Tensor) -> Tensor:
     """The inverse of `colour`: recorded strain `(..., points)`, filtered so that its noise is white, of variance 1."""
-    white: Tensor = torch.fft.irfft(torch.fft.rfft(strain) / _amplitudes(chirps, strain), chirps.points)
+    amplitudes = _amplitudes(chirps, strain.device, strain.dtype)
+    white: Tensor = torch.fft.irfft(torch.fft.rfft(strain) / amplitudes, chirps.points)
     return white
 
 
-def _amplitudes(chirps: Chirps, like: Tensor) -> Tensor:
-    """Amplitude of the noise at each frequency, relative to white noise of variance 1."""
-    return _amplitudes_on(chirps, like.device, like.dtype)
-
-
 @lru_cache(maxsize=16)
-def _amplitudes_on(chirps: Chirps, device: torch.device, dtype: torch.dtype) -> Tensor:
+def _amplitudes(chirps: Chirps, device: torch.device, dtype: torch.dtype) -> Tensor:
+    """Amplitude of the noise at each frequency, relative to white noise of variance 1."""
     frequencies = torch.fft.rfftfreq(chirps.points, 1 / chirps.rate, dtype=torch.float64)
     return torch.sqrt(power_spectrum(frequencies) * chirps.rate / 2).to(device, dtype)
 
@@ -157,12 +152,8 @@ def random_events(chirps: Chirps, count: int, device: torch.device | str = "cpu"
     """Binaries with random mass, time, phase and signal-to-noise ratio."""
     mass, time, start, strength = torch.rand(4, count, device=device)
     (lightest, heaviest), (first, last), (weakest, strongest) = chirps.chirp_mass, chirps.coalescence, chirps.snr
-    return Events(
-        lightest * (heaviest / lightest) ** mass,
-        first + (last - first) * time,
-        2 * math.pi * start,
-        weakest + (strongest - weakest) * strength,
-    )
+    mass, time = lightest * (heaviest / lightest) ** mass, first + (last - first) * time
+    return Events(mass, time, 2 * math.pi * start, weakest + (strongest - weakest) * strength)
 
 
 def simulate_segments(chirps: Chirps, count: int, device: torch.device | str = "cpu") -> tuple[Tensor, Tensor]:
@@ -172,21 +163,10 @@ def simulate_segments(chirps: Chirps, count: int, device: torch.device | str = "
     return (waves + torch.randn_like(waves)).unsqueeze(1), label
 
 
-def chirps_source(
-    chirps: Chirps | None = None, train: int = 512, validation: int = 2000, test: int = 4000, seed: int = 0
-) -> Source:
-    """Segments with and without a chirp.
-
-    Args:
-        chirps: distribution of the signals; by default in segments of one second at 2048 Hz.
-        train: samples of the training part, which training replaces by new ones at every step.
-        validation, test: fixed samples.
-        seed: of the fixed samples.
-    """
+def chirps_source(chirps: Chirps | None = None, train: int = 512, validation: int = 2000, test: int = 4000) -> Source:
+    """Segments with and without a chirp, in parts of so many samples; training itself draws new ones at every step."""
     chirps = chirps or Chirps()
-    x, y = fixed_samples(partial(simulate_segments, chirps), train + validation + test, seed)
-    axis = Axis("time", "s", 0.0, 1 / chirps.rate)
-    return Source(
-        "simulated chirps", x, y, (axis,), ("whitened strain",), CLASSES, (),
-        consecutive_parts(train, validation, test), fresh=partial(simulate_segments, chirps),
-    )  # fmt: skip
+    simulate = partial(simulate_segments, chirps)
+    x, y = fixed_samples(simulate, train + validation + test, seed=0)
+    axis, parts = Axis("time", "s", 0.0, 1 / chirps.rate), consecutive_parts(train, validation, test)
+    return Source("simulated chirps", x, y, (axis,), ("whitened strain",), CLASSES, (), parts, fresh=simulate)

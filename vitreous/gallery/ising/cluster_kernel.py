@@ -45,7 +45,7 @@ def _label_kernel(frozen, neighbours, label, count: tl.constexpr, block: tl.cons
 
 
 def label_clusters(frozen: Tensor, neighbours: Tensor) -> Tensor:
-    """The lowest spin index in the cluster of each spin, `(B, N)`; see `vitreous.gallery.ising.clusters`."""
+    """The lowest spin index in the cluster of each spin, `(B, N)`; see `vitreous.gallery.ising.simulate`."""
     batch, _, count = frozen.shape
     label = torch.empty(batch, count, dtype=torch.int32, device=frozen.device)
     block = min(4096, triton.next_power_of_2(count))

@@ -1,23 +1,29 @@
 """Monte Carlo simulation of two-dimensional Ising spins in equilibrium (S2.9), in batches, on any device.
 
 E = -J Σ s_i s_j over neighbours, in units of |J|; temperatures in |J| / k. Cluster updates (Swendsen and Wang 1987)
-stay efficient at the critical point; Metropolis single-spin flips on a checkerboard serve as a reference. Random
-numbers come from torch's generator of the device, so that the caller's seed decides all of them.
+stay efficient at the critical point. Random numbers come from torch's generator of the device, so that the caller's
+seed decides all of them.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import numpy as np
 import torch
+import torch.nn.functional as F
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import connected_components
 from torch import Tensor
 
 from vitreous.core.errors import InputError, check_choice
 from vitreous.data.transforms import roll
-from vitreous.gallery.ising.clusters import label_clusters
 from vitreous.gallery.ising.exact import check_temperature
+from vitreous.nn.kernels import kernels
 
 SWEEPS = 40
 """Cluster updates from a ground state after which the mean energy of 64 × 64 spins agrees with the exact one."""
+_KERNEL = kernels("gallery.ising.cluster_kernel")
+_JUMPS = 3  # label lookups per round of `label_by_propagation`
 
 
 @dataclass(frozen=True)
@@ -85,14 +91,10 @@ def magnetisation(spins: Tensor, lattice: Lattice) -> Tensor:
 
 
 def microstates(temperature: Tensor, lattice: Lattice, sweeps: int = SWEEPS) -> Tensor:
-    """Spins `(B, size, size)` of 1 and -1, one sample in equilibrium at each temperature `(B,)`.
-
-    Args:
-        temperature: in |J| / k, above zero.
-        lattice: size, boundary condition and sign of the coupling.
-        sweeps: cluster updates from a ground state.
-    """
-    _check(temperature)
+    """Spins `(B, size, size)` of 1 and -1 at each temperature `(B,)`, after cluster updates from a ground state."""
+    invalid = temperature[~((temperature > 0) & temperature.isfinite())]
+    if len(invalid):
+        check_temperature(float(invalid[0]))
     spins = ground_states(len(temperature), lattice, temperature.device).flatten(1)
     for _ in range(sweeps):
         spins = _update_clusters(spins, temperature, lattice)
@@ -106,9 +108,8 @@ def ground_states(count: int, lattice: Lattice, device: torch.device | str = "cp
     to straighten the domain wall that it cannot lose.
     """
     size = lattice.size
-    spins = torch.ones(count, size, size, device=device)
-    if lattice.boundary == "antiperiodic":
-        spins = _domain_walls(count, size, device)
+    walls = lattice.boundary == "antiperiodic"
+    spins = _domain_walls(count, size, device) if walls else torch.ones(count, size, size, device=device)
     return spins if lattice.ferromagnetic else spins * _checkerboard(size, spins.device)
 
 
@@ -123,13 +124,8 @@ def _domain_walls(count: int, size: int, device: torch.device | str) -> Tensor:
     return roll(spins.unsqueeze(1), shift, "antiperiodic").squeeze(1)
 
 
-def swendsen_wang(spins: Tensor, temperature: Tensor, lattice: Lattice) -> Tensor:
-    """One cluster update of spins `(B, size²)`: each cluster of frozen bonds is flipped with probability 1/2."""
-    _check(temperature)
-    return _update_clusters(spins, temperature, lattice)
-
-
 def _update_clusters(spins: Tensor, temperature: Tensor, lattice: Lattice) -> Tensor:
+    """Flip each cluster of frozen bonds of spins `(B, size²)` with probability 1/2."""
     neighbours, signs = lattice.bonds(spins.device)
     satisfied = signs * spins[:, None] * spins[:, neighbours] > 0  # (B, 2, N)
     frozen = satisfied & (torch.rand_like(satisfied, dtype=torch.float32) > torch.exp(-2 / temperature)[:, None, None])
@@ -138,32 +134,48 @@ def _update_clusters(spins: Tensor, temperature: Tensor, lattice: Lattice) -> Te
     return spins * flip.gather(1, label)
 
 
-def metropolis(spins: Tensor, temperature: Tensor, lattice: Lattice) -> Tensor:
-    """One sweep of single-spin flips over spins `(B, size²)`, one colour of the checkerboard after the other."""
-    if lattice.boundary == "skewed" or lattice.size % 2:
-        raise InputError(
-            f"lattice: found boundary {lattice.boundary!r} and size {lattice.size}, expected an even size and a "
-            "boundary that is not skewed, so that a checkerboard fits"
-        )
-    _check(temperature)
-    neighbours, signs = lattice.bonds(spins.device)
-    white = _checkerboard(lattice.size, spins.device).flatten() > 0
-    for colour in (white, ~white):
-        field = (signs * spins[:, neighbours]).sum(1)
-        for bond, sign in zip(neighbours, signs, strict=True):
-            field = field.index_add(1, bond, sign * spins)
-        acceptance = torch.exp(-2 * spins * field / temperature[:, None])
-        flips = colour & (torch.rand_like(spins) < acceptance)
-        spins = torch.where(flips, -spins, spins)
-    return spins
-
-
 def _checkerboard(size: int, device: torch.device) -> Tensor:
     index = torch.arange(size, device=device)
     return 1.0 - 2.0 * ((index[:, None] + index) % 2)
 
 
-def _check(temperature: Tensor) -> None:
-    invalid = temperature[~((temperature > 0) & temperature.isfinite())]
-    if len(invalid):
-        check_temperature(float(invalid[0]))
+def label_clusters(frozen: Tensor, neighbours: Tensor) -> Tensor:
+    """Label clusters with the fastest method of the device.
+
+    All methods take frozen bonds `(B, 2, N)` of each spin to its `neighbours` `(2, N)` on the right and below, and
+    return labels `(B, N)` from 0 to below N. Spins have the same label if and only if they are in the same cluster.
+    """
+    if frozen.device.type == "cuda" and _KERNEL is not None:
+        return _KERNEL.label_clusters(frozen, neighbours)  # type: ignore[no-any-return]
+    return (label_by_graph if frozen.device.type == "cpu" else label_by_propagation)(frozen, neighbours)
+
+
+def label_by_graph(frozen: Tensor, neighbours: Tensor) -> Tensor:
+    """Label clusters as the connected components of a sparse graph, on a CPU."""
+    batch, _, count = frozen.shape
+    bonds = frozen.mT.contiguous()  # (B, N, 2)
+    columns = (neighbours.T + torch.arange(0, batch * count, count)[:, None, None])[bonds].int()
+    row_ends = F.pad(bonds.sum(2).flatten().cumsum(0), (1, 0)).int()
+    ones = np.ones(len(columns), np.int8)
+    graph = csr_array((ones, columns.numpy(), row_ends.numpy()), shape=(batch * count, batch * count))
+    label = torch.from_numpy(connected_components(graph, directed=False)[1]).long().view(batch, count)
+    return label - label[:, :1]
+
+
+def label_by_propagation(frozen: Tensor, neighbours: Tensor) -> Tensor:
+    """Label clusters by their lowest spin index, updating all spins in parallel, on any device."""
+    batch, _, count = frozen.shape
+    back = torch.empty_like(neighbours).scatter_(1, neighbours, torch.arange(count, device=frozen.device).expand(2, -1))
+    directions = [*zip(frozen.unbind(1), neighbours, strict=True)]
+    directions += [(bond[:, end], end) for bond, end in zip(frozen.unbind(1), back, strict=True)]
+    label = torch.arange(count, device=frozen.device).repeat(batch, 1)
+    while True:
+        before, lowest = label, label
+        for bond, end in directions:
+            lowest = torch.where(bond, torch.minimum(lowest, label.index_select(1, end)), lowest)
+        # Lower the label of the spin that names the cluster, so that whole clusters merge.
+        label = label.scatter_reduce(1, label, lowest, "amin")
+        for _ in range(_JUMPS):
+            label = label.gather(1, label)
+        if torch.equal(label, before):
+            return label

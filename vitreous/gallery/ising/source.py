@@ -72,8 +72,7 @@ def temperature_source(
     """Microstates of temperatures drawn uniformly from the range of `TEMPERATURES`; arguments as of `ising_source`."""
     y = np.random.default_rng(1944).uniform(TEMPERATURES[0], TEMPERATURES[-1], train + validation + test)
     spins = simulate_spins(system, tuple(y.tolist()), sweeps, size)
-    parts = consecutive_parts(train, validation, test)
-    targets = (Target("temperature", "|J|/k"),)
+    targets, parts = (Target("temperature", "|J|/k"),), consecutive_parts(train, validation, test)
     return Source(f"Ising spins, {system}", spins, y[:, None], _AXES, ("spin",), (), targets, parts)
 
 
@@ -107,13 +106,9 @@ def log_ratios(
 ) -> NDArray[np.float64]:
     """ln Z(T_k+1) / Z(T_k) of neighbouring temperatures, estimated from microstates of both (Bennett 1976).
 
-    Given the energy, the probability of the higher temperature is a logistic function of known slope. Its offset is
-    chosen so that the probabilities add up to the number of microstates at the higher temperature.
-
-    Args:
-        energy: `(n,)`, in |J|.
-        label: `(n,)`, indices into `temperatures`.
-        temperatures: `(K,)`, rising, in |J| / k.
+    Given the energy `(n,)` in |J|, the probability of the higher temperature is a logistic function of known slope. Its
+    offset is chosen so that the probabilities add up to the number of microstates at the higher temperature. Labels
+    `(n,)` are indices into the rising temperatures.
     """
     offsets = []
     for cold, (low, high) in enumerate(pairwise(temperatures)):

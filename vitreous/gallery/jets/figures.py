@@ -7,11 +7,10 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.metrics import roc_curve  # type: ignore[import-untyped]
 
-from vitreous.gallery.figures import attention_on_elements, load_run
+from vitreous.gallery.figures import Figure, attention_on_elements, draw_classes, load_run, save_figures
 from vitreous.gallery.jets.simulate import RADIUS
 from vitreous.gallery.jets.source import COORDINATES, FEATURES
-from vitreous.insight.evaluation import confusion_matrix, draw_confusion
-from vitreous.insight.style import figure, save
+from vitreous.insight.style import figure
 from vitreous.run.answers import Answers
 from vitreous.run.predictor import Predictor
 
@@ -22,10 +21,7 @@ _EFFICIENCY = 0.5
 def efficiency_curve(out: NDArray[Any], y: NDArray[Any], signal: int) -> tuple[NDArray[Any], NDArray[Any]]:
     """Efficiencies of signal and background for each cut on the signal's probability, both rising from 0 to 1.
 
-    Args:
-        out: logits `(n, classes)`.
-        y: class numbers `(n,)`.
-        signal: class number of the signal; all other classes are background.
+    `out` are logits `(n, classes)`, `y` class numbers `(n,)`; all classes but the `signal` are background.
     """
     shifted = out - out.max(1, keepdims=True)
     score = shifted[:, signal] - np.log(np.exp(shifted).sum(1))
@@ -53,23 +49,20 @@ def scores(predictor: Predictor, answers: Answers) -> dict[str, float]:
 def draw(run: Path) -> list[Path]:
     """Draw `jets.png`, the particles of a jet of each origin, and `origins.png`, how well origins are classified."""
     predictor, answers = load_run(run)
-    paths = [run / "jets.png", run / "origins.png"]
-    _draw_jets(paths[0], predictor, answers)
-    _draw_origins(paths[1], predictor.classes, answers)
-    return paths
+    origins = _origins_figure(predictor.classes, answers)
+    return save_figures(run, {"jets.png": _jets_figure(predictor, answers), "origins.png": origins})
 
 
-def _draw_jets(path: Path, predictor: Predictor, answers: Answers) -> None:
+def _jets_figure(predictor: Predictor, answers: Answers) -> Figure:
     """Particles in the plane of angles, with transverse momentum as area and attention (or charge) as colour."""
     truth = answers.y[answers.shown]
     rows = [row for k in range(len(predictor.classes)) for row in np.flatnonzero(truth == k)[-1:]]
     probability = predictor(answers.samples[rows]).probabilities
     assert probability is not None
     attention = attention_on_elements(predictor, answers.samples[rows], [-1])
-    if attention is None:
-        colours, label = answers.samples[rows][:, FEATURES.index("charge")], "charge"
-        scale: dict[str, Any] = {"cmap": "coolwarm", "vmin": -1, "vmax": 1}
-    else:
+    colours, label = answers.samples[rows][:, FEATURES.index("charge")], "charge"
+    scale: dict[str, Any] = {"cmap": "coolwarm", "vmin": -1, "vmax": 1}
+    if attention is not None:
         colours, label = attention, "attention of the last layer (1: as to all alike)"
         scale = {"cmap": "viridis", "vmin": 0, "vmax": attention.max()}
     with figure(2.7 * len(rows) + 0.8, 3.1) as drawing:
@@ -85,7 +78,7 @@ def _draw_jets(path: Path, predictor: Predictor, answers: Answers) -> None:
             axes.set(xlabel="Δη", xlim=(-0.9, 0.9), ylim=(-0.9, 0.9), aspect="equal")
         panels[0].set_ylabel("Δφ")
         drawing.colorbar(dots, ax=panels, label=label)
-        save(drawing, path)
+    return drawing
 
 
 def _mass(coords: NDArray[Any]) -> float:
@@ -96,11 +89,11 @@ def _mass(coords: NDArray[Any]) -> float:
     return float(np.sqrt(max(0.0, total[0] ** 2 - total[1] ** 2 - total[2] ** 2 - total[3] ** 2)))
 
 
-def _draw_origins(path: Path, classes: tuple[str, ...], answers: Answers) -> None:
+def _origins_figure(classes: tuple[str, ...], answers: Answers) -> Figure:
     """Confusion matrix, and background rejection by signal efficiency for each class."""
     with figure(8, 3.6) as drawing:
         left, right = drawing.subplots(1, 2)
-        draw_confusion(left, confusion_matrix(answers.out.argmax(1), answers.y, len(classes)), list(classes))
+        draw_classes(left, answers, classes)
         for k, name in enumerate(classes):
             if not 0 < (answers.y == k).sum() < len(answers.y):
                 continue
@@ -112,4 +105,4 @@ def _draw_origins(path: Path, classes: tuple[str, ...], answers: Answers) -> Non
         right.set(xlabel="share of the jets that pass", ylabel="1 / share of all others that pass", yscale="log")
         right.yaxis.set_major_formatter("{x:g}")
         right.legend(frameon=False, fontsize=7)
-        save(drawing, path)
+    return drawing

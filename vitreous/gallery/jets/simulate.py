@@ -30,12 +30,9 @@ _PORTION = 250  # jets that a process simulates before it returns them
 class Origin(NamedTuple):
     """The particle that a jet comes from."""
 
-    settings: tuple[str, ...]
-    """Pythia settings that select the collisions."""
-    ids: tuple[int, ...]
-    """PDG numbers of the particles, one of which must be near the axis of the jet."""
-    decays: bool = False
-    """Whether its decay quarks must be in the jet."""
+    settings: tuple[str, ...]  # of Pythia, which select the collisions
+    ids: tuple[int, ...]  # PDG numbers of the particles, one of which must be near the axis of the jet
+    decays: bool = False  # whether its decay quarks must be in the jet
 
 
 _HADRONIC = ("24:onMode = off", "24:onIfAny = 1 2 3 4 5")
@@ -50,35 +47,33 @@ ORIGINS: dict[str, Origin] = {
 
 @dataclass(frozen=True)
 class Jets(Settings):
-    """Kinematics of the simulated jets."""
+    """Kinematics of the simulated jets.
+
+    Args:
+        lowest, highest: range of the transverse momentum of a jet, in GeV.
+        energy: centre-of-mass energy of the two protons, in GeV.
+        underlying: whether to simulate the underlying event (multiparton interactions).
+    """
 
     lowest: float = 500.0
-    """Least transverse momentum of a jet, in GeV."""
     highest: float = 600.0
-    """Largest transverse momentum of a jet, in GeV."""
     energy: float = 13_000.0
-    """Centre-of-mass energy of the two protons, in GeV."""
     underlying: bool = True
-    """Whether to simulate the underlying event (multiparton interactions)."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if not 20 <= self.lowest < self.highest <= self.energy / 3:
-            raise InputError(
-                f"lowest: found {self.lowest:g} to {self.highest:g} GeV, expected a range within 20 GeV and a third of "
-                f"the protons' {self.energy:g} GeV"
-            )
+            limits = f"20 GeV and a third of the protons' {self.energy:g} GeV"
+            raise InputError(f"lowest: found {self.lowest:g} to {self.highest:g} GeV, expected a range within {limits}")
 
 
 class RaggedJets(NamedTuple):
     """Jets with different numbers of particles, in order of falling p_T."""
 
-    sizes: NDArray[np.int32]
-    """`(jets,)`: number of particles of each jet."""
+    sizes: NDArray[np.int32]  # (jets,): number of particles of each jet
+    # (particles, 5): η and φ relative to the jet's axis, ln p_T and ln E (GeV), electric charge (±1 or 0)
     particles: NDArray[np.float32]
-    """`(particles, 5)`: η and φ relative to the jet's axis, ln p_T and ln E (GeV), electric charge (±1 or 0)."""
-    axis: NDArray[np.float32]
-    """`(jets, 2)`: η and φ of the jet's axis."""
+    axis: NDArray[np.float32]  # (jets, 2): η and φ of the jet's axis
 
     def join(self, *others: "RaggedJets") -> "RaggedJets":
         """These jets followed by the others."""
@@ -94,14 +89,9 @@ def check_programs() -> None:
 def simulate_jets(
     origin: str, count: int, jets: Jets, seed: int = 0, processes: int | None = None
 ) -> Iterator[RaggedJets]:
-    """Simulate jets of one origin in several processes, and yield them in portions.
+    """Simulate jets of one of `ORIGINS` in several processes, and yield them in portions.
 
-    Args:
-        origin: one of `ORIGINS`.
-        count: total number of jets.
-        jets: their kinematics.
-        seed: equal seeds give equal jets, for any number of processes.
-        processes: number of processes; by default the number of cores.
+    Equal seeds give equal jets, for any number of processes; by default there is one for each core.
     """
     check_choice("origin", origin, ORIGINS)
     if count < 1:
@@ -122,7 +112,6 @@ def _silence() -> None:
 
 
 def _simulate_portion(work: tuple[str, int, Jets, int]) -> RaggedJets:
-    """Jets of one origin from collisions of one seed."""
     import awkward as ak
     import fastjet
 
@@ -134,11 +123,8 @@ def _simulate_portion(work: tuple[str, int, Jets, int]) -> RaggedJets:
         particles = pythia.nextBatch(_BATCH).prt
         candidates = [_candidates(event, ORIGINS[origin]) for event in particles]
         visible = particles[_visible(particles)]
-        momenta = ak.zip(
-            {"px": visible.p.px, "py": visible.p.py, "pz": visible.p.pz, "E": visible.p.e}
-            | {"charge": _charges(visible.id, pythia)},
-            with_name="Momentum4D",
-        )
+        parts = {"px": visible.p.px, "py": visible.p.py, "pz": visible.p.pz, "E": visible.p.e}
+        momenta = ak.zip(parts | {"charge": _charges(visible.id, pythia)}, with_name="Momentum4D")
         clusters = fastjet.ClusterSequence(momenta, definition)
         constituents = clusters.constituents(min_pt=jets.lowest)  # (collisions, jets, particles)
         for event_jets, origins in zip(constituents, candidates, strict=True):
@@ -196,21 +182,17 @@ def _candidates(event: Any, origin: Origin) -> NDArray[np.float64]:
     angles = np.stack([_eta(*momentum), np.arctan2(momentum[1], momentum[0])])  # (2, particles)
     first, last = np.asarray(event.daughter1), np.asarray(event.daughter2)
     if not origin.decays:
-        rows = np.flatnonzero((status == 23) & np.isin(ids, origin.ids))
-        return angles[:, rows].T
-    rows_of_angles = []
-    for row in np.flatnonzero(np.isin(ids, origin.ids)).tolist():
-        quarks = _decay_quarks(row, ids, first, last)
-        if quarks is not None:
-            rows_of_angles.append(angles[:, np.array([row, *quarks])].T.ravel())
-    return np.array(rows_of_angles).reshape(len(rows_of_angles), -1)
+        return angles[:, np.flatnonzero((status == 23) & np.isin(ids, origin.ids))].T
+    rows = np.flatnonzero(np.isin(ids, origin.ids)).tolist()
+    decays = [(row, *quarks) for row in rows if (quarks := _decay_quarks(row, ids, first, last))]
+    return np.array([angles[:, decay].T.ravel() for decay in decays]).reshape(len(decays), -1)
 
 
-def _decay_quarks(row: int, ids: NDArray[Any], first: NDArray[Any], last: NDArray[Any]) -> list[int] | None:
-    """Indices of the decay quarks of a W (two) or a top (three, through its W); None where it only radiates."""
+def _decay_quarks(row: int, ids: NDArray[Any], first: NDArray[Any], last: NDArray[Any]) -> list[int]:
+    """Indices of the decay quarks of a W (two) or a top (three, through its W); none where it only radiates."""
     daughters = range(first[row], last[row] + 1) if first[row] else ()
     if any(ids[i] == ids[row] for i in daughters):
-        return None
+        return []
     quarks: list[int] = []
     for i in daughters:
         if ids[i] == 24:
@@ -219,7 +201,7 @@ def _decay_quarks(row: int, ids: NDArray[Any], first: NDArray[Any], last: NDArra
             quarks += range(first[i], last[i] + 1)
         elif ids[i] <= 5:
             quarks.append(i)
-    return [i for i in quarks if ids[i] <= 5] or None
+    return [i for i in quarks if ids[i] <= 5]
 
 
 def _select_jet(particles: Any, origins: NDArray[np.float64], jets: Jets) -> RaggedJets | None:

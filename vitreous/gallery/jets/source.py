@@ -3,6 +3,7 @@
 import io
 import zipfile
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -39,21 +40,11 @@ def to_set(jets: RaggedJets, most: int = MOST) -> NDArray[np.float32]:
     owner = np.repeat(np.arange(len(jets.sizes)), jets.sizes)
     sums = [np.bincount(owner, np.exp(jets.particles[:, column]))[:, None] for column in (2, 3)]
     along = np.tanh(eta + jets.axis[:, :1]) * np.cosh(eta + jets.axis[:, :1]) * np.exp(log_pt - log_e)  # p_z / E
-    rows = (
-        eta / (RADIUS / 2),
-        phi / (RADIUS / 2),
-        (log_pt - 1.7) * 0.7,
-        (log_e - 2.0) * 0.7,
-        (log_pt - np.log(sums[0]) + 4.7) * 0.7,
-        (log_e - np.log(sums[1]) + 4.7) * 0.7,
-        (np.hypot(eta, phi) - 0.2) * 4,
-        charge,
-        np.arctanh(along.clip(-1 + 1e-6, 1 - 1e-6)),
-        phi,
-        log_pt,
-        log_e,
-    )
-    return np.stack([np.where(present, row, 0.0) for row in rows], axis=1).astype(np.float32)
+    momenta = (log_pt - 1.7) * 0.7, (log_e - 2.0) * 0.7
+    shares = (log_pt - np.log(sums[0]) + 4.7) * 0.7, (log_e - np.log(sums[1]) + 4.7) * 0.7
+    features = (eta / (RADIUS / 2), phi / (RADIUS / 2), *momenta, *shares, (np.hypot(eta, phi) - 0.2) * 4, charge)
+    coordinates = np.arctanh(along.clip(-1 + 1e-6, 1 - 1e-6)), phi, log_pt, log_e
+    return np.stack([np.where(present, row, 0.0) for row in (*features, *coordinates)], axis=1).astype(np.float32)
 
 
 @dataclass(frozen=True)
@@ -117,10 +108,9 @@ def load_jets(jets: Jets, each: int = EACH, seed: int = 0) -> LabelledJets:
     portions: list[RaggedJets] = []
     with Progress() as progress:
         bar = progress.add_task("Colliding protons", total=each * len(ORIGINS))
-        for origin in ORIGINS:
-            for portion in simulate_jets(origin, each, jets, seed):
-                portions.append(portion)
-                progress.advance(bar, len(portion.sizes))
+        for portion in chain.from_iterable(simulate_jets(origin, each, jets, seed) for origin in ORIGINS):
+            portions.append(portion)
+            progress.advance(bar, len(portion.sizes))
     labelled = LabelledJets(portions[0].join(*portions[1:]), np.repeat(np.arange(len(ORIGINS)), each))
     labelled.write(path)
     return LabelledJets.read(path)  # rounded as in the next run
@@ -129,19 +119,13 @@ def load_jets(jets: Jets, each: int = EACH, seed: int = 0) -> LabelledJets:
 def jet_source(
     jets: Jets | None = None, each: int = EACH, seed: int = 0, labelled: LabelledJets | None = None
 ) -> Source:
-    """Jets of the four origins, shuffled; the parts are the same in every run.
+    """Jets of the four origins, `each` of every one, or the `labelled` ones; shuffled, the same parts in every run.
 
-    Args:
-        jets: kinematics.
-        each: number of jets of each origin.
-        seed: of the simulation and of the order.
-        labelled: these jets in place of simulated ones.
+    The seed is that of the simulation and of the order.
     """
     labelled = labelled or load_jets(jets or Jets(), each, seed)
     order = np.random.default_rng(seed).permutation(len(labelled.origin))
     train, validation = (round(share * len(order)) for share in _SHARES)
     parts = consecutive_parts(train, validation, len(order) - train - validation)
-    x = to_set(labelled.jets)[order]
-    return Source(
-        "jets", x, labelled.origin[order], (Axis("particle"),), FEATURES + COORDINATES, tuple(ORIGINS), (), parts
-    )
+    x, y = to_set(labelled.jets)[order], labelled.origin[order]
+    return Source("jets", x, y, (Axis("particle"),), FEATURES + COORDINATES, tuple(ORIGINS), (), parts)

@@ -2,7 +2,7 @@
 
 from vitreous.data import Source
 from vitreous.gallery.lensing.figures import draw
-from vitreous.gallery.lensing.source import lens_source
+from vitreous.gallery.lensing.simulate import lens_source
 from vitreous.nn import CNNConfig, ViTConfig
 from vitreous.nn.models import Config
 from vitreous.train.config import TrainConfig

@@ -1,23 +1,19 @@
 """Figures of light curves (S2.11): a supernova of each kind, the answers on the test part, and the attention."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from vitreous.gallery.figures import attention_on_elements, draw_target, interval_coverage, predict_test
+from vitreous.gallery import figures as shared
 from vitreous.gallery.light_curves.simulate import BANDS, CLASSES, Supernovae, flux
 from vitreous.gallery.light_curves.source import Curves, Survey, simulate_curves, unscale_flux
-from vitreous.insight.evaluation import confusion_matrix, draw_confusion
-from vitreous.insight.style import figure, save
+from vitreous.insight.style import figure
 from vitreous.run.answers import Answers, read_answers
 from vitreous.run.prediction import Prediction
 from vitreous.run.predictor import Predictor, load
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 _COLOURS = {"g": "C2", "r": "C3", "i": "C1", "z": "0.35"}
 _BINS = 16  # of time, in which attention is averaged
@@ -38,16 +34,14 @@ def draw(run: Path, curves: int = 400) -> list[Path]:
     figures = {"curves.png": _examples_figure(predictor, simulated)}
     if answers is not None:
         figures["answers.png"] = _answers_figure(predictor, answers, simulated)
-    for name, drawing in figures.items():
-        save(drawing, run / name)
-    return [run / name for name in figures]
+    return shared.save_figures(run, figures)
 
 
-def _examples_figure(predictor: Predictor, curves: Curves) -> "Figure":
+def _examples_figure(predictor: Predictor, curves: Curves) -> shared.Figure:
     """A curve of each kind in all bands, the model's answer and its attention."""
     samples = curves.x[: len(CLASSES)].numpy()  # kinds come in turn
-    texts = _answer_texts(predictor(samples, interval_coverage(predictor)))
-    attention = attention_on_elements(predictor, samples)
+    texts = _answer_texts(predictor(samples, shared.interval_coverage(predictor)))
+    attention = shared.attention_on_elements(predictor, samples)
     with figure(9, 7 if attention is not None else 5.5) as drawing:
         grid = drawing.add_gridspec(2, 2)
         for number, name in enumerate(CLASSES):
@@ -71,8 +65,9 @@ def _draw_curve(axes: Any, curves: Curves, number: int) -> None:
     fine = torch.linspace(float(x[-1].min()), float(x[-1].max()), 300)[None]
     for row, (band, wavelength) in enumerate(BANDS.items()):
         measured, error, *_, days = x[:, x[2 + row] > 0]
-        style = {"color": _COLOURS[band], "label": band}
-        axes.errorbar(days, unscale_flux(measured), unscale_flux(error), fmt="o", ms=2.5, lw=0.8, **style)
+        axes.errorbar(
+            days, unscale_flux(measured), unscale_flux(error), fmt="o", ms=2.5, lw=0.8, color=_COLOURS[band], label=band
+        )
         truth = flux(supernova, curves.redshift[one], fine - curves.rise[number], torch.full_like(fine, wavelength))
         axes.plot(fine[0], truth[0], lw=0.7, alpha=0.6, color=_COLOURS[band])
     axes.set_ylabel("flux (μJy)")
@@ -88,7 +83,6 @@ def _draw_attention(axes: Any, sample: NDArray[Any], attention: NDArray[Any]) ->
 
 
 def _answer_texts(prediction: Prediction) -> list[str]:
-    """The answer for each curve as text."""
     if prediction.probabilities is not None:
         answers = zip(prediction.labels, prediction.probabilities, strict=True)
         return [f"{name} ({100 * row.max():.0f} %)" for name, row in answers]
@@ -100,23 +94,21 @@ def _answer_texts(prediction: Prediction) -> list[str]:
     return texts
 
 
-def _answers_figure(predictor: Predictor, answers: Answers, curves: Curves) -> "Figure":
+def _answers_figure(predictor: Predictor, answers: Answers, curves: Curves) -> shared.Figure:
     """Confusion matrix, or redshifts against the truth, and the attention by time."""
-    attention = attention_on_elements(predictor, curves.x.numpy())
+    attention = shared.attention_on_elements(predictor, curves.x.numpy())
     with figure(9 if attention is not None else 4.6, 4) as drawing:
         panels = drawing.subplots(1, 2 if attention is not None else 1, squeeze=False)[0]
         if predictor.classes:
-            matrix = confusion_matrix(answers.out.argmax(1), answers.y, len(predictor.classes))
-            draw_confusion(panels[0], matrix, predictor.classes)
+            shared.draw_classes(panels[0], answers, predictor.classes)
         else:
-            draw_target(panels[0], predict_test(predictor, answers), answers.y, 0)
+            shared.draw_target(panels[0], shared.predict_test(predictor, answers)[0], answers.y, 0)
         if attention is not None:
             _draw_mean_attention(panels[1], attention, curves)
     return drawing
 
 
 def _draw_mean_attention(axes: Any, attention: NDArray[Any], curves: Curves) -> None:
-    """The mean attention on observations of each kind, by time."""
     days, present = curves.x[:, -1].numpy(), (curves.x != 0).any(1).numpy()
     edges = np.linspace(days[present].min(), days[present].max(), _BINS + 1)
     for number, name in enumerate(CLASSES):

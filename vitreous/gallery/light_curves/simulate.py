@@ -2,18 +2,20 @@
 
 The bolometric light curve follows Villar et al. 2019: a logistic rise, a slowly falling plateau and an exponential
 decline. The spectrum is a cooling black body with the ultraviolet absorbed by metals, so that the redshift changes
-colours, brightness and time scale.
+colours, brightness and time scale. The universe is flat, of matter and a cosmological constant: H₀ = 70 km/s/Mpc,
+Ω_m = 0.3.
 """
 
 import math
-from dataclasses import dataclass
+from functools import lru_cache
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from vitreous.gallery.light_curves.cosmology import distance_modulus
-
+HUBBLE = 70.0  # km/s/Mpc
+MATTER = 0.3
 BANDS = {"g": 480.0, "r": 620.0, "i": 754.0, "z": 869.0}
 """Central wavelengths in nm; bands are treated as narrow."""
 _ZERO_POINT = 2.518021002e-8  # W/m² at bolometric magnitude 0
@@ -21,39 +23,26 @@ _MICROJANSKYS = 1e32  # in 1 W/m²/Hz
 _SECOND_RADIATION_CONSTANT = 0.014387768775  # h c / k, in m K
 _LIGHT = 299_792_458.0  # m/s
 _ABSORPTION_POWER = 4.0  # power law of the absorption below the cut
+_NODES = 24  # of the quadrature of distances; exact to 10⁻⁹ up to a redshift of 10
 
 
-@dataclass(frozen=True)
-class Kind:
-    """Rest-frame properties of a kind of supernova: typical values and their scatter.
-
-    Args:
-        name: of the class.
-        magnitude, scatter: absolute bolometric magnitude at maximum, and its scatter apart from the effect of pace.
-        brighter: magnitudes gained by a supernova that is slower by a factor e.
-        pace: relative scatter that all times share.
-        rise, plateau, fall: days; each has a scatter of 0.1 of its own.
-        slope: fraction of the light that the plateau loses per day.
-        hot, cool: temperatures in K before and long after maximum.
-        cooling: time scale in days.
-        warmth: relative scatter of the temperatures.
-        cut: wavelength in nm below which metals absorb light.
-    """
+class Kind(NamedTuple):
+    """Rest-frame properties of a kind of supernova: typical values and their scatter."""
 
     name: str
-    magnitude: float
-    scatter: float
-    brighter: float
-    pace: float
-    rise: float
+    magnitude: float  # absolute, bolometric, at maximum
+    scatter: float  # of the magnitude, apart from the effect of pace
+    brighter: float  # magnitudes gained by a supernova that is slower by a factor e
+    pace: float  # relative scatter that all times share
+    rise: float  # days, as the next two; each time has a scatter of 0.1 of its own
     plateau: float
     fall: float
-    slope: float
-    hot: float
-    cool: float
-    cooling: float
-    warmth: float
-    cut: float
+    slope: float  # fraction of the light that the plateau loses per day
+    hot: float  # temperature in K before maximum
+    cool: float  # and long after it
+    cooling: float  # time scale in days
+    warmth: float  # relative scatter of the temperatures
+    cut: float  # wavelength in nm below which metals absorb light
 
 
 KINDS = (
@@ -70,8 +59,7 @@ _TIME_SCATTER = 0.1  # relative, of each time on its own
 class Supernovae(NamedTuple):
     """Parameters of single supernovae, each `(B,)`; see `Kind`."""
 
-    kind: Tensor
-    """Class number."""
+    kind: Tensor  # class number
     magnitude: Tensor
     rise: Tensor
     plateau: Tensor
@@ -81,8 +69,7 @@ class Supernovae(NamedTuple):
     hot: Tensor
     cool: Tensor
     cut: Tensor
-    dust: Tensor
-    """Extinction by the host galaxy at 550 nm, in magnitudes."""
+    dust: Tensor  # extinction by the host galaxy at 550 nm, in magnitudes
 
 
 def random_supernovae(count: int, dust: float = 0.15, device: torch.device | str = "cpu") -> Supernovae:
@@ -97,17 +84,37 @@ def random_supernovae(count: int, dust: float = 0.15, device: torch.device | str
 
     pace = typical("pace") * normal()
     times = {name: typical(name) * torch.exp(pace + _TIME_SCATTER * normal()) for name in _TIMES}
-    warmth = torch.exp(typical("warmth") * normal())
+    hot = typical("hot") * torch.exp(typical("warmth") * normal())
     return Supernovae(
         kind=kind,
         magnitude=typical("magnitude") + typical("scatter") * normal() - typical("brighter") * pace,
         slope=typical("slope") * torch.exp(-pace),
-        hot=typical("hot") * warmth,
+        hot=hot,
         cool=typical("cool") * torch.exp(typical("warmth") / 2 * normal()),
         cut=typical("cut"),
         dust=dust * torch.empty(count, device=device).exponential_(),
         **times,
     )
+
+
+def luminosity_distance(redshift: Tensor) -> Tensor:
+    """Luminosity distance in Mpc, for redshifts of any shape: `(1 + z) c/H₀ ∫₀ᶻ dz' / √(Ω_m (1 + z')³ + 1 − Ω_m)`."""
+    nodes, weights = _quadrature(redshift.device, redshift.dtype)
+    z = redshift.unsqueeze(-1) * nodes
+    integral: Tensor = redshift * (weights / (MATTER * (1 + z) ** 3 + 1 - MATTER).sqrt()).sum(-1)
+    return (1 + redshift) * (_LIGHT / 1000) / HUBBLE * integral
+
+
+def distance_modulus(redshift: Tensor) -> Tensor:
+    """Difference of apparent and absolute magnitude."""
+    return 5 * luminosity_distance(redshift).log10() + 25
+
+
+@lru_cache(maxsize=16)
+def _quadrature(device: torch.device, dtype: torch.dtype) -> Tensor:
+    """Nodes and weights of Gauss-Legendre quadrature from 0 to 1, `(2, nodes)`."""
+    nodes, weights = np.polynomial.legendre.leggauss(_NODES)
+    return torch.tensor(np.stack([(nodes + 1) / 2, weights / 2]), device=device, dtype=dtype)
 
 
 def bolometric_light(s: Supernovae, days: Tensor) -> Tensor:
@@ -133,11 +140,7 @@ def black_body(wavelength: Tensor, kelvin: Tensor) -> Tensor:
 def flux(s: Supernovae, redshift: Tensor, days: Tensor, wavelength: Tensor) -> Tensor:
     """Observed flux in μJy: `(1 + z) L_ν / 4π d_L²`, with L_ν at the wavelength and time in the rest frame.
 
-    Args:
-        s: B supernovae.
-        redshift: `(..., B)`.
-        days: observer-frame days since the rise, `(B, n)`.
-        wavelength: observed wavelength in nm, `(B, n)`.
+    For B supernovae at redshifts `(..., B)`, observed `days` after the rise, at a `wavelength` in nm, both `(B, n)`.
     """
     shift = (1 + redshift).unsqueeze(-1)  # (..., B, 1)
     rest, emitted = days / shift, wavelength / shift

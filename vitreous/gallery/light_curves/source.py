@@ -16,7 +16,6 @@ from vitreous.core.errors import InputError, check_choice
 from vitreous.core.settings import Settings
 from vitreous.data.simulated import fixed_samples
 from vitreous.data.source import Axis, Source, Target, consecutive_parts
-from vitreous.gallery.light_curves.cosmology import check_redshift
 from vitreous.gallery.light_curves.simulate import BANDS, CLASSES, Supernovae, flux, random_supernovae
 
 ROWS = ("flux", "error", *BANDS, "days since detection")
@@ -33,26 +32,29 @@ _FEWEST = 2  # observations of a curve
 
 @dataclass(frozen=True)
 class Survey(Settings):
-    """Cadence, depth and range of a survey."""
+    """Cadence, depth and range of a survey.
+
+    Args:
+        visits: largest number of observations of a curve.
+        season: length in days.
+        cadence: mean days between observations, all bands together.
+        gap: longest gap in days; a season has two gaps of random length.
+        depth: five-sigma limiting magnitude in each band.
+        weather: scatter of the depth, in magnitudes.
+        calibration: relative error added to every flux.
+        redshift: range of redshifts.
+        dust: mean extinction by the host galaxy, in magnitudes.
+    """
 
     visits: int = 80
-    """Largest number of observations of a curve."""
     season: float = 160.0
-    """Length in days."""
     cadence: float = 2.0
-    """Mean days between observations, all bands together."""
     gap: float = 20.0
-    """Longest gap in days; a season has two gaps of random length."""
     depth: tuple[float, ...] = (24.5, 24.3, 23.8, 23.2)
-    """Five-sigma limiting magnitude in each band."""
     weather: float = 0.3
-    """Scatter of the depth, in magnitudes."""
     calibration: float = 0.01
-    """Relative error added to every flux."""
     redshift: tuple[float, ...] = (0.05, 1.0)
-    """Range of redshifts."""
     dust: float = 0.15
-    """Mean extinction by the host galaxy, in magnitudes."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -64,7 +66,8 @@ class Survey(Settings):
         if len(self.depth) != len(BANDS):
             raise InputError(f"depth: found {len(self.depth)} magnitudes, expected one for each of {', '.join(BANDS)}")
         for redshift in self.redshift:
-            check_redshift("redshift", redshift)
+            if redshift <= 0:
+                raise InputError(f"redshift: found {redshift:g}, expected a redshift above 0")
         if len(self.redshift) != 2 or self.redshift[0] > self.redshift[1]:
             raise InputError(f"redshift: found {self.redshift}, expected two, the smaller first")
 
@@ -72,28 +75,20 @@ class Survey(Settings):
 class Visits(NamedTuple):
     """Schedule of observations, each `(B, visits)`."""
 
-    days: Tensor
-    """Days from the start of the season."""
-    band: Tensor
-    """Band number."""
-    error: Tensor
-    """Error of zero flux, in μJy."""
-    valid: Tensor
-    """Which observations take place."""
+    days: Tensor  # from the start of the season
+    band: Tensor  # its number
+    error: Tensor  # of zero flux, in μJy
+    valid: Tensor  # which observations take place
 
 
 class Curves(NamedTuple):
     """Simulated light curves and their true parameters."""
 
-    x: Tensor
-    """`(B, len(ROWS), visits)`."""
-    kind: Tensor
-    """`(B,)`: class number."""
-    redshift: Tensor
-    """`(B,)`."""
+    x: Tensor  # (B, len(ROWS), visits)
+    kind: Tensor  # (B,): class number
+    redshift: Tensor  # (B,)
     supernovae: Supernovae
-    rise: Tensor
-    """`(B,)`: days from the first detection to the middle of the rise."""
+    rise: Tensor  # (B,): days from the first detection to the middle of the rise
 
 
 def random_visits(survey: Survey, count: int, device: torch.device | str = "cpu") -> Visits:
@@ -105,22 +100,19 @@ def random_visits(survey: Survey, count: int, device: torch.device | str = "cpu"
     start, length = torch.rand(2, count, 2, 1, device=device)
     since_gap = days.unsqueeze(1) - survey.season * start  # (B, 2, visits)
     lost = ((since_gap > 0) & (since_gap < survey.gap * length)).any(1)
-    error = microjansky(depth) / 5
-    return Visits(days, band, error, ~lost & (days < survey.season))
+    return Visits(days, band, microjansky(depth) / 5, ~lost & (days < survey.season))
 
 
 def simulate_curves(survey: Survey, count: int, device: torch.device | str = "cpu") -> Curves:
     """Light curves of supernovae of each kind in turn.
 
-    If a supernova would not be detected three times, its redshift is drawn again below the previous one, up to five
-    times.
+    The redshift of a supernova with fewer than three detections is drawn again below the last one, up to five times.
     """
     s, visits = random_supernovae(count, survey.dust, device), random_visits(survey, count, device)
     start = survey.season * (0.1 + 0.6 * torch.rand(count, 1, device=device))
     wavelength = torch.tensor(list(BANDS.values()), device=device)[visits.band]
     least, largest = survey.redshift
-    fraction = torch.rand(_TRIALS, count, device=device).cumprod(0)
-    redshifts = least + (largest - least) * fraction  # (trials, B)
+    redshifts = least + (largest - least) * torch.rand(_TRIALS, count, device=device).cumprod(0)  # (trials, B)
     brightness = flux(s, redshifts, visits.days - start, wavelength)  # (trials, B, visits)
     error = (visits.error.square() + (survey.calibration * brightness).square()).sqrt()
     detected = ((brightness > _THRESHOLD * error) & visits.valid).sum(-1) >= _DETECTIONS
@@ -171,17 +163,15 @@ def pack_curve(
 
     Args:
         days: observer-frame times, from any origin.
-        flux: in μJy.
-        error: standard errors of the flux, in μJy.
+        flux, error: with standard errors, in μJy.
         band: one of `BANDS` for each observation.
         visits: number of observations that the model takes, `Survey.visits`.
     """
-    counts = {"days": len(days), "flux": len(flux), "error": len(error), "band": len(band)}
-    if len(set(counts.values())) > 1:
-        lengths = ", ".join(f"{count} of {name}" for name, count in counts.items())
-        raise InputError(f"curve: found {lengths}, expected the same number of each")
-    if counts["days"] < _FEWEST:
-        raise InputError(f"curve: found {counts['days']} observations, expected at least {_FEWEST}")
+    if not len(days) == len(flux) == len(error) == len(band):
+        counts = f"{len(days)} of days, {len(flux)} of flux, {len(error)} of error, {len(band)} of band"
+        raise InputError(f"curve: found {counts}, expected the same number of each")
+    if len(days) < _FEWEST:
+        raise InputError(f"curve: found {len(days)} observations, expected at least {_FEWEST}")
     for each in band:
         check_choice("band", each, BANDS)
     try:
@@ -192,34 +182,22 @@ def pack_curve(
         raise InputError("curve: found a number that is not finite or an error not above 0; leave such points out")
     times, fluxes, errors = (row[None] for row in numbers)
     valid = torch.ones_like(times, dtype=torch.bool)
-    zero = first_detection(times, fluxes, errors, valid)
+    times = times - first_detection(times, fluxes, errors, valid)
     bands = torch.tensor([[list(BANDS).index(each) for each in band]])
-    x = pack_observations(times - zero, fluxes, errors, bands, valid)[0]
+    x = pack_observations(times, fluxes, errors, bands, valid)[0]
     x = x[:, (x != 0).any(0)]
     if not _FEWEST <= x.shape[1] <= visits:
-        raise InputError(
-            f"curve: found {x.shape[1]} observations from {_BEFORE:g} days before the first detection to {_AFTER:g} "
-            f"after it, expected {_FEWEST} to {visits}"
-        )
+        span = f"from {_BEFORE:g} days before the first detection to {_AFTER:g} after it"
+        raise InputError(f"curve: found {x.shape[1]} observations {span}, expected {_FEWEST} to {visits}")
     return torch.nn.functional.pad(x, (0, visits - x.shape[1])).float().numpy()
 
 
 def curves_source(
-    system: str = "class",
-    survey: Survey | None = None,
-    train: int = 1024,
-    validation: int = 4000,
-    test: int = 4000,
-    seed: int = 0,
+    system: str = "class", survey: Survey | None = None, train: int = 1024, validation: int = 4000, test: int = 4000
 ) -> Source:
-    """Light curves with their class or redshift.
+    """Light curves with their class or redshift, by the `system`, in parts of so many samples.
 
-    Args:
-        system: class | redshift.
-        survey: cadence, depth and range.
-        train: samples that set the scaling; training itself draws new ones at every step.
-        validation, test: fixed samples.
-        seed: of the fixed samples.
+    The part `train` only sets the scaling; training itself draws new samples at every step.
     """
     check_choice("system", system, SYSTEMS)
     survey = survey or Survey()
@@ -228,9 +206,7 @@ def curves_source(
         curves = simulate_curves(survey, count, device)
         return curves.x, curves.kind if system == "class" else curves.redshift.unsqueeze(1)
 
-    x, y = fixed_samples(lambda count: simulate(count, "cpu"), train + validation + test, seed)
+    x, y = fixed_samples(lambda count: simulate(count, "cpu"), train + validation + test, seed=0)
     classes, targets = (CLASSES, ()) if system == "class" else ((), (Target("redshift"),))
-    return Source(
-        "simulated light curves", x, y, (Axis("observation"),), ROWS, classes, targets,
-        consecutive_parts(train, validation, test), fresh=simulate,
-    )  # fmt: skip
+    axes, parts = (Axis("observation"),), consecutive_parts(train, validation, test)
+    return Source("simulated light curves", x, y, axes, ROWS, classes, targets, parts, fresh=simulate)

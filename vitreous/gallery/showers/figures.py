@@ -6,10 +6,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vitreous.gallery.figures import attention_on_elements, draw_target, load_run, predict_test
-from vitreous.gallery.showers.simulate import NUCLEI, SAMPLES, STEP, Array
-from vitreous.gallery.showers.source import merit_factor
-from vitreous.insight.style import figure, save
+from vitreous.gallery.figures import Figure, attention_on_elements, draw_target, load_run, predict_test, save_figures
+from vitreous.gallery.showers.simulate import NUCLEI, SAMPLES, STEP, Array, merit_factor
+from vitreous.insight.style import figure
 from vitreous.run.answers import Answers
 from vitreous.run.predictor import Predictor
 
@@ -21,11 +20,8 @@ def scores(_: Predictor, answers: Answers) -> dict[str, float]:
 
 def draw(run: Path) -> list[Path]:
     """Draw `shower.png`, the data of one shower, and `nuclei.png`, the answers for all."""
-    predictor, answers = load_run(run)
-    paths = [run / "shower.png", run / "nuclei.png"]
-    _draw_shower(paths[0], predictor, answers)
-    _draw_nuclei(paths[1], predictor, answers)
-    return paths
+    loaded = load_run(run)
+    return save_figures(run, {"shower.png": _shower_figure(*loaded), "nuclei.png": _nuclei_figure(*loaded)})
 
 
 def _stations(sample: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
@@ -41,7 +37,7 @@ def _stations(sample: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any], NDArray
     return (positions - positions[hottest])[read], start[read], signal[read]
 
 
-def _draw_shower(path: Path, predictor: Predictor, answers: Answers) -> None:
+def _shower_figure(predictor: Predictor, answers: Answers) -> Figure:
     """Footprints with the signal as area, coloured by time and by attention, and the largest traces."""
     row = answers.drawn.start
     sample = answers.samples[row].astype(np.float32)
@@ -70,22 +66,21 @@ def _draw_shower(path: Path, predictor: Predictor, answers: Answers) -> None:
         right.yaxis.set_major_formatter("{x:g}")
         title = f"answer: ln A = {value[0, 0]:.2f} (true {mass:.2f}), X_max = {value[0, 1]:.0f} g/cm²"
         right.set_title(title, loc="left", fontsize=8)
-        save(drawing, path)
+    return drawing
 
 
-def _draw_nuclei(path: Path, predictor: Predictor, answers: Answers) -> None:
+def _nuclei_figure(predictor: Predictor, answers: Answers) -> Figure:
     """Histograms of the estimate of ln A by nucleus, and X_max against the truth."""
-    prediction = predict_test(predictor, answers)
-    assert prediction.values is not None
+    prediction, values = predict_test(predictor, answers)
     with figure(8, 3.6) as drawing:
         left, right = drawing.subplots(1, 2)
         bins = np.linspace(-1.5, np.log(56) + 1.5, 40)
         for name, nucleons in NUCLEI.items():
             rows = np.isclose(answers.y[:, 0], np.log(nucleons), atol=1e-2)
-            left.hist(prediction.values[rows, 0].clip(bins[0], bins[-1]), bins, histtype="step", lw=1.2, label=name)
-        factor = merit_factor(prediction.values[:, 0], answers.y[:, 0])
+            left.hist(values[rows, 0].clip(bins[0], bins[-1]), bins, histtype="step", lw=1.2, label=name)
+        factor = merit_factor(values[:, 0], answers.y[:, 0])
         left.set_title(f"merit factor, protons and iron: {factor:.2f}", loc="left", fontsize=8)
         left.set(xlabel="estimate of ln A", ylabel="showers")
         left.legend(frameon=False, fontsize=7)
         draw_target(right, prediction, answers.y, 1)
-        save(drawing, path)
+    return drawing

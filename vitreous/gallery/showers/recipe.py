@@ -2,8 +2,7 @@
 
 from vitreous.data import Source
 from vitreous.gallery.showers.figures import draw
-from vitreous.gallery.showers.simulate import SAMPLES
-from vitreous.gallery.showers.source import COORDINATES, shower_source
+from vitreous.gallery.showers.simulate import COORDINATES, SAMPLES, shower_source
 from vitreous.nn import CNNConfig, ViTConfig
 from vitreous.nn.models import Config
 from vitreous.train.config import TrainConfig
@@ -12,19 +11,13 @@ from vitreous.train.supervised import SupervisedJob
 
 _TRACE = (8, 16, 32, 32)  # convolutions along a trace, the same before both
 SHOWER_MODELS: dict[str, tuple[str, Config]] = {
-    "vit": (
-        "set",
-        ViTConfig(
-            input=(SAMPLES + 4, 61), tokens="packed", axes=len(COORDINATES), stem=_TRACE, bias="offset", dim=128,
-            depth=4, heads=8, mlp=(2.0,),
-        ),
-    ),
-    "hexagonal": (
-        "grid",
-        CNNConfig(
-            input=(SAMPLES + 2, 9, 9), samples=SAMPLES, traces=_TRACE, hexagonal=True, widths=(64, 128), blocks=(2, 2)
-        ),
-    ),
+    "vit": ("set", ViTConfig(
+        input=(SAMPLES + 4, 61), tokens="packed", axes=len(COORDINATES), stem=_TRACE, bias="offset", dim=128, depth=4,
+        heads=8, mlp=(2.0,),
+    )),
+    "hexagonal": ("grid", CNNConfig(
+        input=(SAMPLES + 2, 9, 9), samples=SAMPLES, traces=_TRACE, hexagonal=True, widths=(64, 128), blocks=(2, 2)
+    )),
 }  # fmt: skip
 """Layout of the data and model: stations as a set, mixed by attention; as a map, by hexagonal convolution."""
 
