@@ -56,16 +56,16 @@ def experiment(
     model: str, pairs: Pairs, subwords: Subwords, seconds: float, small: bool, vary: tuple[str, ...]
 ) -> TranslationJob:
     """The recipe, for so many seconds, with few evaluations on the way."""
-    made = translate_en_de(model)
+    job = translate_en_de(pairs, model, "")
     for name, value in (word.split("=") for word in vary):
-        part = "model" if hasattr(made.config, name) else "train"
-        owner = getattr(made, part)
-        made = replace(made, **{part: replace(owner, **{name: type(getattr(owner, name))(value)})})
-    settings = replace(made.settings, steps=200_000, minutes=seconds / 60, evaluate_every=4000)
-    config = made.config
+        part = "config" if hasattr(job.config, name) else "settings"
+        owner = getattr(job, part)
+        job = replace(job, **{part: replace(owner, **{name: type(getattr(owner, name))(value)})})
+    settings = replace(job.settings, steps=200_000, minutes=seconds / 60, evaluate_every=4000)
+    config = job.config
     if small:
         settings, config = replace(settings, batch=512), replace(config, dim=48, depth=2)
-    return replace(made, pairs=pairs, subwords=subwords, settings=settings, config=config, scored=False)
+    return replace(job, subwords=subwords, settings=settings, config=config, scored=False)
 
 
 def seconds_of(work: Callable[[], Any], device: torch.device, rounds: int = 2) -> float:

@@ -1,7 +1,7 @@
 """Compare two checkouts of the package: the same models, losses, unit cells and ONNX answers.
 
-    python tools/equal_before_after.py dump CHECKOUT OUT.json     # in each checkout; PYTHONPATH must name it
-    python tools/equal_before_after.py compare BEFORE.json AFTER.json
+python tools/equal_before_after.py dump CHECKOUT OUT.json     # in each checkout; PYTHONPATH must name it
+python tools/equal_before_after.py compare BEFORE.json AFTER.json
 """
 
 import hashlib
@@ -29,7 +29,10 @@ def models():
     out = {}
     for name in VARIANTS:
         parameters = 0
-        if any(word in name for word in ("huge", "giant", "gigantic", "so400m", "large", "base_patch8", "_384", "_448", "_512")):
+        if any(
+            word in name
+            for word in ("huge", "giant", "gigantic", "so400m", "large", "base_patch8", "_384", "_448", "_512")
+        ):
             continue  # the same code at a larger size
         torch.manual_seed(0)
         model = vt.create_model(name).eval()
@@ -113,7 +116,9 @@ def cells(old):
     import csv
 
     for row in csv.DictReader((data / "powder/cells.csv").open()):
-        file = next(iter(sorted((data / "powder").glob(f"{row.get('file') or row.get('name') or next(iter(row.values()))}*"))))
+        file = next(
+            iter(sorted((data / "powder").glob(f"{row.get('file') or row.get('name') or next(iter(row.values()))}*")))
+        )
         wave = next(v for k, v in row.items() if "wave" in k.lower())
         text = io.StringIO()
         with contextlib.redirect_stdout(text):
@@ -208,7 +213,10 @@ if __name__ == "__main__":
     for part in parts or ("models", "cells", "onnx", "recipes", "texts"):
         print("==", part, flush=True)
         result[part] = {
-            "models": models, "cells": lambda: cells(old), "onnx": lambda: onnx(old),
-            "recipes": lambda: recipes(old, True), "texts": lambda: texts(old),
+            "models": models,
+            "cells": lambda: cells(old),
+            "onnx": lambda: onnx(old),
+            "recipes": lambda: recipes(old, True),
+            "texts": lambda: texts(old),
         }[part]()
         target.write_text(json.dumps(result, default=str))

@@ -98,12 +98,8 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
         self.model, self.epochs, self.steps, self.batch, self.lr = model, epochs, steps, batch, lr
         self.dim, self.depth, self.patch, self.loss, self.scale = dim, depth, patch, loss, scale
         self.pretrained, self.layer_decay, self.freeze, self.augment = pretrained, layer_decay, freeze, augment
-        self.validation_fraction, self.random_state, self.device, self.verbose = (
-            validation_fraction,
-            random_state,
-            device,
-            verbose,
-        )
+        self.validation_fraction, self.random_state = validation_fraction, random_state
+        self.device, self.verbose = device, verbose
 
     def save(self, folder: str | PathLike[str]) -> None:
         """Write a run folder, which `vitreous.load`, the commands and `load` read."""

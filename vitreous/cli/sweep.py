@@ -38,7 +38,7 @@ def sweep(
     from vitreous.train.sweep import FACTORS
     from vitreous.train.sweep import sweep as run_sweep
 
-    job = supervised_job(data, target, "vit", None, {"steps": steps, "epochs": epochs, "seed": seed})
+    job = supervised_job(data, target, changes={"steps": steps, "epochs": epochs, "seed": seed})
     records = run_sweep(job, out, {"dim": dim, "patch": patch, "depth": depth}, device)
     name, sign = ("accuracy", -1) if job.source.classes else ("rmse", 1)
     best_first = sorted(records, key=lambda record: sign * record["score"])

@@ -170,6 +170,10 @@ class Regression:
         """Half the width of the interval that covers the truth with this probability, `(n, K)`, in units."""
         return self.uncertainty(out) * out.new_tensor(half_widths(self.scores, coverage))
 
+    def initial_outputs(self, y: NDArray[Any]) -> Tensor | None:
+        """Outputs for the model to begin with, `(outputs,)`; None leaves them to its first weights."""
+        return None
+
     def to_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON."""
         return {

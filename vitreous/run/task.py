@@ -79,6 +79,9 @@ class Classification:
         """The task itself: only intervals of quantities are calibrated."""
         return self
 
+    def initial_outputs(self, y: NDArray[Any]) -> None:
+        """None: the outputs of the first weights are as good as any."""
+
     def bounds(self, coverage: float) -> bool:
         """Whether intervals of this coverage can be given: never."""
         return False

@@ -19,7 +19,7 @@ from vitreous.nn.models import Config, Model, build
 from vitreous.nn.reduction.cost import measure_flops
 from vitreous.run.answers import collect, outputs, write_answers
 from vitreous.run.provenance import Provenance
-from vitreous.run.task import Mixture, Task, task_for
+from vitreous.run.task import Task, task_for
 from vitreous.run.task_file import write_task
 from vitreous.train.config import TrainConfig
 from vitreous.train.finetune import Start, begin_with, freeze
@@ -77,9 +77,10 @@ class SupervisedJob(SampleJob):
         model = build(replace(self.config, input=self.source.input, out=self.task.outputs))
         if self.start is not None:
             begin_with(model, self.start)
-        if isinstance(self.task, Mixture) and (self.start is None or self.start.task is None):
+        outputs_at_first = self.task.initial_outputs(self._labels[self.parts.train])
+        if outputs_at_first is not None and (self.start is None or self.start.task is None):
             *_, last = (module for module in model.modules() if isinstance(module, nn.Linear))
-            last.bias.data.copy_(self.task.initial_outputs(self._labels[self.parts.train]))
+            last.bias.data.copy_(outputs_at_first)
         if self.settings.freeze:
             freeze(model, self.start)
         return model
