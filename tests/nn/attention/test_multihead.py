@@ -6,8 +6,7 @@ from torch import Tensor
 
 from vitreous.core.errors import InputError
 from vitreous.nn import SCORES, Attention
-from vitreous.nn.attention.scores import logits
-from vitreous.nn.attention.softmax import join_partial, masked_softmax, partial_attention
+from vitreous.nn.attention.scores import join_partial, logits, masked_softmax, partial_attention
 
 DIM, HEADS = 12, 3
 

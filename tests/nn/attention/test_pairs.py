@@ -11,7 +11,7 @@ from torch import Tensor
 
 import vitreous as vt
 from vitreous.core.errors import InputError
-from vitreous.nn.attention.pairs import PAIRS, PairBias, lorentz, offset
+from vitreous.nn.attention.bias import PAIRS, PairBias, lorentz, offset
 from vitreous.nn.pretraining import Masked, PretrainConfig
 from vitreous.zoo.cost import model_cost, model_parts
 

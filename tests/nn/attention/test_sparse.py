@@ -10,7 +10,7 @@ from torch import Tensor
 import vitreous as vt
 from vitreous.nn.attention.latent import Latent
 from vitreous.nn.attention.lsh import Lsh
-from vitreous.nn.attention.strided import choose_stride
+from vitreous.nn.attention.sparse import choose_stride
 from vitreous.nn.vit import ViT
 
 GRIDS: dict[str, dict[str, Any]] = {
@@ -153,7 +153,7 @@ def test_hashes_see_all_where_all_fit_in_one_chunk() -> None:
 
 def test_more_latents_come_nearer_to_full_attention() -> None:
     from vitreous.nn.attention import Attention
-    from vitreous.nn.attention.relative import Layout
+    from vitreous.nn.attention.bias import Layout
 
     torch.manual_seed(0)
     x = torch.randn(4, 40, 16)
