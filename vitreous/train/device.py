@@ -6,7 +6,7 @@ from pathlib import Path
 import torch
 
 from vitreous.core.errors import InputError, check_choice
-from vitreous.nn.kernels.float8 import check_float8
+from vitreous.nn.kernels.linear import check_float8
 
 DEVICES = ("auto", "cpu", "cuda")
 PRECISIONS = ("auto", "float32", "bfloat16", "float8")

@@ -7,8 +7,7 @@ from torch import Tensor
 
 import vitreous as vt
 from vitreous.core.errors import InputError
-from vitreous.nn.kernels.float8 import check_float8, float8_product
-from vitreous.nn.kernels.linear import Linear
+from vitreous.nn.kernels.linear import Linear, check_float8, float8_product
 
 
 def _apart(found: Tensor, wanted: Tensor) -> float:

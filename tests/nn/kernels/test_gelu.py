@@ -3,7 +3,7 @@
 import torch
 import torch.nn.functional as F
 
-from vitreous.nn.kernels.gelu import _Gelu, gelu, normal
+from vitreous.nn.kernels.linear import _Gelu, gelu, normal
 
 
 def test_it_is_gelu_and_so_is_its_gradient() -> None:

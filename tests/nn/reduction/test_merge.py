@@ -9,9 +9,8 @@ import vitreous as vt
 from tests.nn.test_vit import IMAGE, LINE, SET, VOLUME, batch, make
 from vitreous.core.errors import InputError
 from vitreous.nn import CNN, NORMS, POOLS, SCORES, CNNConfig
-from vitreous.nn.reduction.cost import count_tokens, flops, flops_share
-from vitreous.nn.reduction.groups import Groups, expand, expand_weights
-from vitreous.nn.reduction.matching import match
+from vitreous.nn.reduction.groups import Groups, expand, expand_weights, match
+from vitreous.nn.reduction.reducer import count_tokens, flops, flops_share
 
 CHOICES = [
     LINE,

@@ -7,9 +7,8 @@ import vitreous as vt
 from tests.nn.test_vit import IMAGE, LINE, SET, VOLUME, batch, make
 from vitreous.core.errors import InputError
 from vitreous.nn import CNN, POOLS, Attention, CNNConfig
-from vitreous.nn.reduction.cost import count_tokens, flops_share
 from vitreous.nn.reduction.groups import Groups
-from vitreous.nn.reduction.reducer import Reduction
+from vitreous.nn.reduction.reducer import Reduction, count_tokens, flops_share
 from vitreous.nn.reduction.thresholds import Received, Thresholds
 
 CHOICES = [

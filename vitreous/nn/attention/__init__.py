@@ -3,7 +3,7 @@
 A new kind of attention is an `Attention` with its `AttentionConfig` in a module here, and a row in `ATTENTIONS`.
 """
 
-from vitreous.nn.attention.bias import PairBias, RelativeBias
+from vitreous.nn.attention.bias import RelativeBias
 from vitreous.nn.attention.latent import LatentAttention
 from vitreous.nn.attention.lsh import LshAttention
 from vitreous.nn.attention.multihead import Attention, AttentionConfig, FullAttention, NoAttention
@@ -25,7 +25,6 @@ __all__ = [
     "LatentAttention",
     "LshAttention",
     "NoAttention",
-    "PairBias",
     "RelativeBias",
     "StridedAttention",
     "WindowAttention",

@@ -56,6 +56,10 @@ class BiasTable(NamedTuple):
         """From a token to each prefix token, `(heads, count)`."""
         return self.table[:, -2:-1].expand(-1, count)
 
+    def after_prefix(self, bias: Tensor, count: int) -> Tensor:
+        """A bias of tokens, `(..., heads, n, m)`, after that to the prefix: `(..., heads, n, count + m)`."""
+        return torch.cat([self.to_prefix(count)[:, None, :].expand(*bias.shape[:-1], count), bias], dim=-1)
+
     def from_prefix(self, count: int, tokens: int) -> Tensor:
         """From the prefix tokens to themselves and to all tokens, `(1, heads, count, count + tokens)`."""
         row = torch.cat([self.table[:, -1:].expand(-1, count), self.table[:, -3:-2].expand(-1, tokens)], dim=1)
@@ -185,8 +189,7 @@ class PairBias(nn.Module):
 
     def forward(self, coords: Tensor) -> Tensor:
         """`(B, N, axes) -> (B, heads, N, N)`."""
-        coords = coords.float()  # bfloat16 has too few digits
-        features = PAIRS[self.kind].features(coords / self.spacing.float())
+        features = PAIRS[self.kind].features(coords.float() / self.spacing.float())  # bfloat16 has too few digits
         bias: Tensor = self.rest(self.first(features.to(self.first.weight.dtype)))
         return bias.permute(0, 3, 1, 2).contiguous()  # the memory layout of fused attention
 

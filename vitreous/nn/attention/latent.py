@@ -13,15 +13,7 @@ from torch import Tensor, nn
 
 from vitreous.nn.attention.bias import BiasTable, Layout
 from vitreous.nn.attention.multihead import Attention, AttentionConfig, Bias, common_arguments
-from vitreous.nn.attention.scores import (
-    Dot,
-    additive_mask,
-    join_partial,
-    logits,
-    partial_attention,
-    restrict,
-    sample_weights,
-)
+from vitreous.nn.attention.scores import Dot, join_partial, logits, partial_attention, restrict, sample_weights
 from vitreous.nn.record import Reduced, Sink
 
 if TYPE_CHECKING:
@@ -43,10 +35,7 @@ class LatentAttention(AttentionConfig):
 class Latent(Attention):
     """Self-attention through latents; dot products only.
 
-    Args:
-        latents: number of latents.
-        layout: where the tokens are; for a relative bias, latents get positions that are spread evenly over the tokens.
-        others: arguments of `Attention`.
+    For a relative bias, latents get positions that are spread evenly over the tokens.
     """
 
     places: Tensor
@@ -65,9 +54,8 @@ class Latent(Attention):
     def _self_attention(self, x: Tensor, mask: Tensor | None, bias: Bias, sink: Sink) -> Tensor:
         assert not isinstance(bias, Tensor)
         gather, spread = self._biases(bias, x.dtype)
-        dropout = self.dropout if self.training else 0.0
-        large = x.device.type == "cpu" and torch.is_grad_enabled() and not dropout and x.numel() > self.chunk_above
-        if sink is None and large:
+        dropout, on_cpu = self.active_dropout, x.device.type == "cpu"
+        if sink is None and on_cpu and torch.is_grad_enabled() and not dropout and x.numel() > self.chunk_above:
             return self._in_chunks(x, mask, gather, spread)
         q, k, v = self._split(x, None)
         collecting, distributing = self._score_latents(k, False), self._score_latents(q, True)
@@ -80,8 +68,8 @@ class Latent(Attention):
             reduce = sink.reduce if isinstance(sink, Reduced) else None
             shape = *q.shape[:3], q.shape[2]
             sink["weights"] = weights_of(slice(None)) if reduce is None else self._reduced(weights_of, shape, reduce)
-        latents = collecting.attend(v, additive_mask(mask, gather), dropout)
-        return self._project(distributing.attend(latents, spread, dropout))
+        latents = collecting.attend(v, mask, gather, dropout)
+        return self._project(distributing.attend(latents, None, spread, dropout))
 
     def _score_latents(self, tokens: Tensor, as_queries: bool) -> Dot:
         """Scores of tokens as queries and latents as keys, or the other way round."""
@@ -97,10 +85,8 @@ class Latent(Attention):
             return None, None
         p, count = self.prefix, len(self.latent_places)
         moved = self.latent_places[:, None] - self.places[None]  # (k, N, axes)
-        first = bias.to_prefix(p)[:, None].expand(-1, count, -1)
-        last = bias.from_prefix(p, count)[0, :, :, p:]
-        gather = torch.cat([first, bias.at(moved)], dim=2)
-        spread = torch.cat([last, bias.at(-moved.transpose(0, 1))], dim=1)
+        gather = bias.after_prefix(bias.at(moved), p)
+        spread = torch.cat([bias.from_prefix(p, count)[0, :, :, p:], bias.at(-moved.transpose(0, 1))], dim=1)
         return gather.unsqueeze(0).to(kind), spread.unsqueeze(0).to(kind)
 
     def _in_chunks(self, x: Tensor, mask: Tensor | None, gather: Tensor | None, spread: Tensor | None) -> Tensor:
@@ -117,24 +103,23 @@ class Latent(Attention):
         def distribute(some: Tensor, place: slice, latents: Tensor) -> tuple[Tensor]:
             """Attention of some tokens to the latents."""
             here = None if spread is None else spread[:, :, place]
-            return (self._project(self._score_latents(self._queries_of(some), True).attend(latents, here)),)
+            return (self._project(self._score_latents(self._queries_of(some), True).attend(latents, None, here)),)
 
         apply: Callable[..., tuple[Tensor, ...]] = _InChunks.apply
         handover: list[Tensor] = []
-        out, total = apply(collect, step, False, handover, x, None, *weights)
-        return apply(distribute, step, True, handover, x, join_partial(out, total), *weights)[0]
+        out, total = apply(collect, step, handover, x, None, *weights)
+        return apply(distribute, step, handover, x, join_partial(out, total), *weights)[0]
 
 
 class _InChunks(torch.autograd.Function):
     """Apply a function to tokens `(B, N, D)`, `step` of them at a time; the backward pass recomputes it.
 
-    The function maps some tokens `(B, n, D)`, their slice of all tokens, and a shared tensor to its outputs.
+    The function maps some tokens `(B, n, D)`, their slice of all tokens, and a shared tensor to its outputs. With a
+    shared tensor they are tokens `(B, n, D)`, which are concatenated; without one they are stacked.
 
     Args:
-        joined: whether outputs are tokens `(B, n, D)` to concatenate; otherwise they are stacked.
-        handover: an empty list that two calls on the same tokens share, the later one `joined` and with the result of
-            the earlier one as `shared`. The gradient of the tokens is then accumulated in place instead of added.
-        shared: passed to every call, with a gradient.
+        handover: an empty list that two calls on the same tokens share, the later one with the result of the earlier
+            one as `shared`. The gradient of the tokens is then accumulated in place instead of added.
         weights: all tensors inside the function that need a gradient.
     """
 
@@ -143,16 +128,15 @@ class _InChunks(torch.autograd.Function):
         ctx: Any,
         function: Callable[[Tensor, slice, Tensor | None], Sequence[Tensor]],
         step: int,
-        joined: bool,
         handover: list[Tensor],
         x: Tensor,
         shared: Tensor | None,
         *weights: Tensor,
     ) -> tuple[Tensor, ...]:
-        ctx.function, ctx.joined, ctx.handover, ctx.weights = function, joined, handover, weights
+        ctx.function, ctx.handover, ctx.weights = function, handover, weights
         ctx.chunks = [slice(start, min(start + step, x.shape[1])) for start in range(0, x.shape[1], step)]
         ctx.save_for_backward(x, shared)
-        if joined:
+        if shared is not None:
             out = torch.empty_like(x)
             for chunk in ctx.chunks:
                 (out[:, chunk],) = function(x[:, chunk], chunk, shared)
@@ -163,21 +147,22 @@ class _InChunks(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *grad_outputs: Tensor) -> tuple[Tensor | None, ...]:
         x, shared = ctx.saved_tensors
-        grad_x = torch.zeros_like(x) if ctx.joined or not ctx.handover else ctx.handover.pop()
+        joined = shared is not None
+        grad_x = torch.zeros_like(x) if joined or not ctx.handover else ctx.handover.pop()
         totals = [torch.zeros_like(w) for w in (shared, *ctx.weights) if w is not None]
         for i, chunk in enumerate(ctx.chunks):
             part = x[:, chunk].detach().requires_grad_()
-            common = None if shared is None else shared.detach().requires_grad_()
+            common = shared.detach().requires_grad_() if joined else None
             with torch.enable_grad():
                 outs = ctx.function(part, chunk, common)
-            grad_outs = [g[:, chunk] if ctx.joined else g[i] for g in grad_outputs]
+            grad_outs = [g[:, chunk] if joined else g[i] for g in grad_outputs]
             inputs = [w for w in (part, common, *ctx.weights) if w is not None]
             grads = torch.autograd.grad(outs, inputs, grad_outs, allow_unused=True)
             grad_x[:, chunk] += grads[0]
             for total, grad in zip(totals, grads[1:], strict=True):
                 if grad is not None:
                     total += grad
-        grad_shared = None if shared is None else totals.pop(0)
-        if ctx.joined:
-            ctx.handover.append(grad_x)
-        return None, None, None, None, None if ctx.joined else grad_x, grad_shared, *totals
+        if not joined:
+            return None, None, None, grad_x, None, *totals
+        ctx.handover.append(grad_x)
+        return None, None, None, None, *totals

@@ -39,10 +39,7 @@ class Lsh(Sparse):
     The hash of a vector is the nearest axis of a random frame. Queries and keys are sorted by their hashes; a chunk of
     queries attends to the keys with the nearest hashes, twice as many as the chunk has queries. Further rounds with
     other frames find keys that one round has missed; a key that several rounds find counts once. Grows as N log N.
-
-    Args:
-        rounds: rounds of hashing.
-        layer: seed of the frames, which are saved with the weights.
+    The layer seeds the frames, which are saved with the weights.
     """
 
     frames: Tensor
@@ -56,8 +53,8 @@ class Lsh(Sparse):
         frames = torch.randn(rounds, 2, d, self.ways // 2, generator=torch.Generator().manual_seed(layer))
         self.register_buffer("frames", frames)
 
-    def _tokens(self, scored: Dot, v: Tensor, mask: Tensor | None, bias: BiasTable | None, dropout: float) -> Tensor:
-        p = self.prefix
+    def _tokens(self, scored: Dot, v: Tensor, mask: Tensor | None, bias: BiasTable | None) -> Tensor:
+        p, dropout = self.prefix, self.active_dropout
         if not scored.q.shape[2]:
             return scored.q
         rounds, q = self._rounds(scored, mask), scored.q * scored.scale
@@ -93,15 +90,12 @@ class Lsh(Sparse):
         parts = partial_attention(scores, _take(v, keys), dropout)
         return tuple(_restore_order(part.flatten(2, 3), queries, q.shape[2]) for part in parts)
 
+    @torch.no_grad()
     def _rounds(self, scored: Dot, mask: Tensor | None) -> "list[_Round]":
         """Chunks of queries and their keys, for each round."""
-        with torch.no_grad():
-            k = scored.k[:, :, self.prefix :]
-            masked = None if mask is None else ~mask[:, :, 0, self.prefix :]
-            return [
-                _sort_into_chunks(self._hash(scored.q, frame), self._hash(k, frame), masked)
-                for frame in self.frames.float()
-            ]
+        k, frames = scored.k[:, :, self.prefix :], self.frames.float()
+        masked = None if mask is None else ~mask[:, :, 0, self.prefix :]
+        return [_sort_into_chunks(self._hash(scored.q, frame), self._hash(k, frame), masked) for frame in frames]
 
     def _hash(self, x: Tensor, frame: Tensor) -> Tensor:
         """`(B, heads, N, d) -> (B, heads, N)`: the nearest axes of two frames."""

@@ -20,7 +20,7 @@ from vitreous.core.errors import InputError, check_choice
 from vitreous.core.settings import Settings
 from vitreous.nn.attention.bias import BiasTable, Layout
 from vitreous.nn.attention.cache import Past
-from vitreous.nn.attention.scores import SCORES, Dot, additive_mask, dot, logits, sample_weights, scaled_dot, weigh
+from vitreous.nn.attention.scores import SCORES, Dot, dot, logits, sample_weights, scaled_dot, weigh
 from vitreous.nn.kernels import kernels, multiplies_in_bfloat16
 from vitreous.nn.kernels.linear import Linear
 from vitreous.nn.record import Reduce, Reduced, Sink, keep, wants_keys
@@ -97,18 +97,22 @@ class Attention(nn.Module):
                 return out
         q, k, v = self._split(x, context, past)
         scored = self._score(self.query_norm(q), keep(sink, "keys", self.key_norm(k)), self.score)
-        dropout = self.dropout if self.training else 0.0
         if isinstance(sink, Reduced):
             if sink.reduce is not None:  # else only the keys
                 weights_of = partial(sample_weights, scored, *self.pairs(scored, mask, bias))
                 keep(sink, "weights", self._reduced(weights_of, scored.shape, sink.reduce))
             sink = None  # from here on the fast path
         if isinstance(scored, Dot) and sink is None:
-            mixed = self.mix(scored, v, mask, bias, dropout)
+            mixed = self.mix(scored, v, mask, bias)
         else:
             weights = keep(sink, "weights", weigh(logits(scored), *self.pairs(scored, mask, bias)))
-            mixed = F.dropout(weights.to(v.dtype), dropout, training=self.training) @ v
+            mixed = F.dropout(weights.to(v.dtype), self.dropout, self.training) @ v
         return self._project(mixed)
+
+    @property
+    def active_dropout(self) -> float:
+        """Dropout on the attention weights: 0 unless the model is trained."""
+        return self.dropout if self.training else 0.0
 
     def _project(self, mixed: Tensor) -> Tensor:
         out: Tensor = self.project(mixed.transpose(1, 2).flatten(2))  # (B, heads, N, d) -> (B, N, D)
@@ -121,7 +125,7 @@ class Attention(nn.Module):
         """
         dim, d = x.shape[2], x.shape[2] // self.heads
         plain = type(self) is Attention and self._score in (dot, scaled_dot) and not self.qk_norm and mask is None
-        if _PACKED is None or not plain or (self.training and self.dropout) or not multiplies_in_bfloat16(x):
+        if _PACKED is None or not plain or self.active_dropout or not multiplies_in_bfloat16(x):
             return None
         if x.shape[1] > _PACKED.LONGEST.get(d, 0) or not (sink is None or wants_keys(sink)):
             return None
@@ -136,9 +140,9 @@ class Attention(nn.Module):
         out: Tensor = self.project(_PACKED.packed_attention(qkv, self.qkv.bias, self.heads, scale, weights)[0])
         return out
 
-    def mix(self, scored: Dot, v: Tensor, mask: Tensor | None, bias: Bias, dropout: float) -> Tensor:
+    def mix(self, scored: Dot, v: Tensor, mask: Tensor | None, bias: Bias) -> Tensor:
         """The fast path: mixed values `(B, heads, N, d)`."""
-        return scored.attend(v, additive_mask(*self.pairs(scored, mask, bias)), dropout)
+        return scored.attend(v, *self.pairs(scored, mask, bias), self.active_dropout)
 
     def pairs(self, scored: Dot | Tensor, mask: Tensor | None, bias: Bias) -> tuple[Tensor | None, Tensor | None]:
         """Mask and bias of all pairs, broadcastable to `(B, heads, N, M)`, the bias in the data type of the scores."""

@@ -36,8 +36,9 @@ class Dot:
     def dtype(self) -> torch.dtype:
         return self.q.dtype
 
-    def attend(self, v: Tensor, extra: Tensor | None = None, dropout: float = 0.0) -> Tensor:
-        """Mixed values by the fused kernel; `extra` is a mask or a bias."""
+    def attend(self, v: Tensor, mask: Tensor | None, bias: Tensor | None, dropout: float = 0.0) -> Tensor:
+        """Mixed values by fused attention."""
+        extra = additive_mask(mask, bias)
         return F.scaled_dot_product_attention(self.q, self.k, v, extra, dropout, scale=self.scale)
 
 

@@ -19,7 +19,7 @@ from torch import Tensor
 from vitreous.core.errors import InputError
 from vitreous.nn.attention.bias import BiasTable, Layout, table_index
 from vitreous.nn.attention.multihead import Attention, AttentionConfig, Bias, common_arguments
-from vitreous.nn.attention.scores import Dot, additive_mask
+from vitreous.nn.attention.scores import Dot
 
 if TYPE_CHECKING:
     from vitreous.nn.config import ViTConfig
@@ -28,12 +28,7 @@ _SMALLEST = {1: 64, 2: 8, 3: 4}  # smallest side of a window's block of queries,
 
 
 class Sparse(Attention):
-    """Attention in which a token attends to some of the others; dot products only.
-
-    Args:
-        layout: where the tokens are.
-        others: arguments of `Attention`.
-    """
+    """Attention in which a token attends to some of the others; dot products only."""
 
     places: Tensor
 
@@ -42,17 +37,17 @@ class Sparse(Attention):
         self.shape, self.prefix = layout.shape, layout.prefix
         self.register_buffer("places", layout.places, persistent=False)
 
-    def mix(self, scored: Dot, v: Tensor, mask: Tensor | None, bias: Bias, dropout: float) -> Tensor:
+    def mix(self, scored: Dot, v: Tensor, mask: Tensor | None, bias: Bias) -> Tensor:
         assert not isinstance(bias, Tensor)
         p = self.prefix
-        tokens = self._tokens(Dot(scored.q[:, :, p:], scored.k, scored.scale), v, mask, bias, dropout)
+        tokens = self._tokens(Dot(scored.q[:, :, p:], scored.k, scored.scale), v, mask, bias)
         if not p:
             return tokens
         row = None if bias is None else bias.from_prefix(p, v.shape[-2] - p).to(v.dtype)
-        first = Dot(scored.q[:, :, :p], scored.k, scored.scale).attend(v, additive_mask(mask, row), dropout)
+        first = Dot(scored.q[:, :, :p], scored.k, scored.scale).attend(v, mask, row, self.active_dropout)
         return torch.cat([first, tokens], dim=2)
 
-    def _tokens(self, scored: Dot, v: Tensor, mask: Tensor | None, bias: BiasTable | None, dropout: float) -> Tensor:
+    def _tokens(self, scored: Dot, v: Tensor, mask: Tensor | None, bias: BiasTable | None) -> Tensor:
         """Attention of the tokens without prefix: queries `(B, heads, N, d)`, keys and values with the prefix."""
         raise NotImplementedError
 
@@ -69,50 +64,39 @@ class Sparse(Attention):
         """Which tokens attend to each other, without prefix, broadcastable to `(B, heads, N, N)`."""
         raise NotImplementedError
 
+    def _attend_blocks(
+        self, scored: Dot, v: Tensor, visible: Tensor, bias: Tensor | None, first: Sequence[Tensor], mask: Tensor | None
+    ) -> Tensor:
+        """Attention of each block of queries to its own keys and to the prefix tokens.
 
-def _attend_blocks(
-    scored: Dot,
-    v: Tensor,
-    visible: Tensor,
-    bias: Tensor | None,
-    shared: Sequence[Tensor],
-    mask: Tensor | None,
-    table: BiasTable | None,
-    dropout: float,
-) -> Tensor:
-    """Attention of each block of queries to its own keys and to the prefix tokens.
-
-    Args:
-        scored: queries `(B, blocks, heads, n, d)` and keys `(B, blocks, heads, m, d)`.
-        visible: broadcastable to `(B, blocks, 1, n, m)`.
-        bias: broadcastable to `(blocks, heads, n, m)`.
-        shared: keys and values of the prefix, `(B, heads, p, d)`.
-        mask: of all keys, `(B, 1, 1, p + N)`.
-        table: the source of the bias between tokens and prefix.
-    """
-    batch, blocks, heads, n, _ = scored.q.shape
-    p = shared[0].shape[2]
-    k, v = (
-        torch.cat([first.unsqueeze(1).expand(-1, blocks, -1, -1, -1), own], dim=3)
-        for first, own in zip(shared, (scored.k, v), strict=True)
-    )
-    allowed = visible.expand(*visible.shape[:3], n, -1)
-    first = allowed.new_ones(1, 1, 1, 1, p) if mask is None else mask[:, None, :, :, :p]
-    lead = torch.broadcast_shapes(allowed.shape[:4], first.shape[:4])
-    allowed = torch.cat([first.expand(*lead, -1), allowed.expand(*lead, -1)], dim=-1)  # (B or 1, blocks, 1, n, p + m)
-    if bias is None:
-        q, k, v = (x.transpose(0, 1).flatten(1, 2) for x in (scored.q, k, v))  # (blocks, B heads, ...)
-        extra = allowed.transpose(0, 1)
-        if len(allowed) > 1:
-            extra = extra.expand(-1, -1, heads, -1, -1)
-        mixed = Dot(q, k, scored.scale).attend(v, extra.flatten(1, 2), dropout)
-        return torch.unflatten(mixed, 1, (batch, heads)).transpose(0, 1)
-    assert table is not None
-    row = table.to_prefix(p)[:, None, :].expand(*bias.shape[:-1], p)  # (heads, 1, p)
-    whole = torch.cat([row, bias], dim=-1).to(v.dtype).masked_fill(~allowed, float("-inf"))
-    q, k, v = (x.flatten(0, 1) for x in (scored.q, k, v))  # (B blocks, heads, ...)
-    extra = whole.expand(batch, -1, -1, -1, -1).flatten(0, 1)
-    return torch.unflatten(Dot(q, k, scored.scale).attend(v, extra, dropout), 0, (batch, blocks))
+        Args:
+            scored: queries `(B, blocks, heads, n, d)` and keys `(B, blocks, heads, m, d)`.
+            visible: broadcastable to `(B, blocks, 1, n, m)`.
+            bias: broadcastable to `(blocks, heads, n, p + m)`.
+            first: keys and values of the prefix, `(B, heads, p, d)`.
+            mask: of all keys, `(B, 1, 1, p + N)`.
+        """
+        (batch, blocks, heads, n, _), p = scored.q.shape, self.prefix
+        k, v = (
+            torch.cat([prefix.unsqueeze(1).expand(-1, blocks, -1, -1, -1), own], dim=3)
+            for prefix, own in zip(first, (scored.k, v), strict=True)
+        )
+        visible = visible.expand(*visible.shape[:3], n, -1)
+        present = visible.new_ones(1, 1, 1, 1, p) if mask is None else mask[:, None, :, :, :p]
+        lead = torch.broadcast_shapes(visible.shape[:4], present.shape[:4])  # (B or 1, blocks, 1, n)
+        allowed = torch.cat([present.expand(*lead, -1), visible.expand(*lead, -1)], dim=-1)
+        if bias is None:
+            q, k, v = (x.transpose(0, 1).flatten(1, 2) for x in (scored.q, k, v))  # (blocks, B heads, ...)
+            extra = allowed.transpose(0, 1)
+            if len(allowed) > 1:
+                extra = extra.expand(-1, -1, heads, -1, -1)
+            mixed = Dot(q, k, scored.scale).attend(v, extra.flatten(1, 2), None, self.active_dropout)
+            return torch.unflatten(mixed, 1, (batch, heads)).transpose(0, 1)
+        whole = bias.to(v.dtype).masked_fill(~allowed, float("-inf"))
+        q, k, v = (x.flatten(0, 1) for x in (scored.q, k, v))  # (B blocks, heads, ...)
+        extra = whole.expand(batch, -1, -1, -1, -1).flatten(0, 1)
+        mixed = Dot(q, k, scored.scale).attend(v, None, extra, self.active_dropout)
+        return torch.unflatten(mixed, 0, (batch, blocks))
 
 
 @dataclass(frozen=True)
@@ -168,13 +152,13 @@ class Window(Sparse):
         changes = (self.inside[1:] != self.inside[:-1]).any(1).nonzero().flatten().tolist()
         self.runs = [b - a for a, b in pairwise([-1, *changes, len(self.inside) - 1])]
 
-    def _tokens(self, scored: Dot, v: Tensor, mask: Tensor | None, bias: BiasTable | None, dropout: float) -> Tensor:
+    def _tokens(self, scored: Dot, v: Tensor, mask: Tensor | None, bias: BiasTable | None) -> Tensor:
         p, rank = self.prefix, len(self.shape)
         visible = (self.inside[:, None, None] & self.near).unsqueeze(0)  # (1, blocks, 1, queries, keys)
         if mask is not None:
             present = self._around(mask[:, :, 0, p:, None].to(v.dtype))[..., 0] > 0  # (B, blocks, 1, keys)
             visible = visible & present.unsqueeze(-2)
-        extra = None if bias is None else bias.at(self.moved).unsqueeze(0)  # (1, heads, queries, keys)
+        extra = None if bias is None else bias.after_prefix(bias.at(self.moved).unsqueeze(0), p)
         q, k, values = (
             self._cut(scored.q, [0] * len(self.shape)),
             self._around(scored.k[:, :, p:]),
@@ -182,11 +166,10 @@ class Window(Sparse):
         )
         first = scored.k[:, :, :p], v[:, :, :p]
         if mask is not None or bias is not None or rank > 1:
-            blocks = Dot(q, k, scored.scale)
-            return self._back(_attend_blocks(blocks, values, visible, extra, first, mask, bias, dropout))
+            return self._back(self._attend_blocks(Dot(q, k, scored.scale), values, visible, extra, first, mask))
         parts = zip(*(part.split(self.runs, dim=1) for part in (q, k, values, visible)), strict=True)
         mixed = [
-            _attend_blocks(Dot(q_run, k_run, scored.scale), v_run, allowed[:, :1], None, first, None, None, dropout)
+            self._attend_blocks(Dot(q_run, k_run, scored.scale), v_run, allowed[:, :1], None, first, None)
             for q_run, k_run, v_run, allowed in parts
         ]
         return self._back(torch.cat(mixed, dim=1))
@@ -246,19 +229,17 @@ class Strided(Sparse):
         self.rows = -(-math.prod(layout.shape) // self.stride)
         self.turn = layer % 2
 
-    def _tokens(self, scored: Dot, v: Tensor, mask: Tensor | None, bias: BiasTable | None, dropout: float) -> Tensor:
+    def _tokens(self, scored: Dot, v: Tensor, mask: Tensor | None, bias: BiasTable | None) -> Tensor:
         out = torch.empty_like(scored.q)
         for turn, transposed in ((self.turn, False), (1 - self.turn, True)):
             heads = slice(turn, None, 2)
             if turn < self.heads:
                 part = Dot(scored.q[:, heads], scored.k[:, heads], scored.scale)
                 some = None if bias is None else BiasTable(bias.table[heads], bias.shape)
-                out[:, heads] = self._lines(part, v[:, heads], mask, some, dropout, transposed)
+                out[:, heads] = self._lines(part, v[:, heads], mask, some, transposed)
         return out
 
-    def _lines(
-        self, scored: Dot, v: Tensor, mask: Tensor | None, bias: BiasTable | None, dropout: float, transposed: bool
-    ) -> Tensor:
+    def _lines(self, scored: Dot, v: Tensor, mask: Tensor | None, bias: BiasTable | None, transposed: bool) -> Tensor:
         """Attention within each row, or within each column."""
         p, count = self.prefix, scored.q.shape[2]
         lay = partial(self._lay, transposed=transposed)
@@ -269,9 +250,10 @@ class Strided(Sparse):
         if bias is not None:
             places = lay(self.places[None, None])[0, :, 0]  # (lines, tokens, axes)
             extra = bias.at(places[:, :, None] - places[:, None]).transpose(0, 1)  # (lines, heads, tokens, tokens)
+            extra = bias.after_prefix(extra, p)
         lines, values = Dot(lay(scored.q), lay(scored.k[:, :, p:]), scored.scale), lay(v[:, :, p:])
         first = scored.k[:, :, :p], v[:, :, :p]
-        mixed = _attend_blocks(lines, values, present.unsqueeze(-2), extra, first, mask, bias, dropout)
+        mixed = self._attend_blocks(lines, values, present.unsqueeze(-2), extra, first, mask)
         mixed = mixed.transpose(1, 2)  # (B, heads, lines, tokens, d)
         return (mixed.transpose(2, 3) if transposed else mixed).flatten(2, 3)[:, :, :count]
 
