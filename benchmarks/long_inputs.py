@@ -26,11 +26,10 @@ from vitreous.bench.memory import Peak, available_memory, is_out_of_memory, limi
 from vitreous.bench.tables import format_size, format_time
 from vitreous.core.errors import check_choice
 from vitreous.nn.attention import Attention
+from vitreous.nn.attention.bias import Layout
 from vitreous.nn.attention.latent import Latent
 from vitreous.nn.attention.lsh import Lsh
-from vitreous.nn.attention.relative import Layout
-from vitreous.nn.attention.strided import Strided
-from vitreous.nn.attention.window import Window
+from vitreous.nn.attention.sparse import Strided, Window
 
 WIDTH, HEADS = 128, 4
 TOKENS = (450, 1_800, 4_500, 18_000, 45_000)

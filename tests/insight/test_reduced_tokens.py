@@ -21,32 +21,32 @@ from vitreous.run.predictor import Predictor
 @contextmanager
 def shortened(kind: str, how: str) -> Iterator[Predictor]:
     """A predictor that merges one token in each block, or one that merges and drops by thresholds."""
-    found = predictor(kind)
-    assert isinstance(found.model, ViT)
+    trained = predictor(kind)
+    assert isinstance(trained.model, ViT)
     if how == "thresholds":
-        found.model.thresholds = Thresholds(found.model.config.depth).eval()
-        for threshold, value in ((found.model.thresholds.merge, 0.8), (found.model.thresholds.prune, 0.9)):
+        trained.model.thresholds = Thresholds(trained.model.config.depth).eval()
+        for threshold, value in ((trained.model.thresholds.merge, 0.8), (trained.model.thresholds.prune, 0.9)):
             torch.nn.init.constant_(threshold.value, value)
             torch.nn.init.ones_(threshold.unit)
-        yield found
+        yield trained
     else:
-        with vt.merged(found.model, 1):
-            yield found
+        with vt.merged(trained.model, 1):
+            yield trained
 
 
 @pytest.mark.parametrize("how", ["merging", "thresholds"])
 @pytest.mark.parametrize("kind", VITS)
 def test_every_map_is_one_of_the_input(kind: str, how: str) -> None:
-    with shortened(kind, how) as found:
-        question = ExplainedSample(found, sample(kind))
+    with shortened(kind, how) as trained:
+        question = ExplainedSample(trained, sample(kind))
         maps = compute_maps(question)
-        assert isinstance(found.model, ViT)
-        x = model_input(found, sample(kind)[None])
-        with torch.no_grad(), vt.record(found.model) as seen:
-            found.model(x)
+        assert isinstance(trained.model, ViT)
+        x = model_input(trained, sample(kind)[None])
+        with torch.no_grad(), vt.record(trained.model) as seen:
+            trained.model(x)
     grid, units = KINDS[kind][0].grid, patch_boxes(KINDS[kind][0])
     for name, values in maps.items():
-        shapes = (grid, (found.model.tokenizer.most,)) if units else ((found.model.tokenizer.most,),)
+        shapes = (grid, (trained.model.tokenizer.most,)) if units else ((trained.model.tokenizer.most,),)
         assert values.shape in shapes, name
         assert np.isfinite(values).all()
     assert seen["blocks.1.out"].shape[1] < seen["normed"].shape[1]
@@ -54,10 +54,10 @@ def test_every_map_is_one_of_the_input(kind: str, how: str) -> None:
 
 @pytest.mark.parametrize("how", ["merging", "thresholds"])
 def test_members_of_a_token_are_given_the_same_attention(how: str) -> None:
-    with shortened("spectrum", how) as found:
-        model = found.model
+    with shortened("spectrum", how) as trained:
+        model = trained.model
         assert isinstance(model, ViT)
-        x = model_input(found, sample("spectrum")[None])
+        x = model_input(trained, sample("spectrum")[None])
         with torch.no_grad(), vt.record(model) as seen:
             model(x)
         maps = attention_maps(model, x)[0, -1]  # of the last layer: (heads, N)
@@ -77,27 +77,27 @@ def test_members_of_a_token_are_given_the_same_attention(how: str) -> None:
 @pytest.mark.parametrize("how", ["merging", "thresholds"])
 @pytest.mark.parametrize("kind", ["spectrum", "peaks", "colours"])
 def test_measures_and_figures_can_be_drawn(kind: str, how: str) -> None:
-    with shortened(kind, how) as found:
+    with shortened(kind, how) as trained:
         samples = np.stack([sample(kind, seed) for seed in range(3)])
-        for measure in head_measures(found, samples):
+        for measure in head_measures(trained, samples):
             assert np.isfinite(measure.values).all()
             assert (measure.values >= 0).all()
-        explain(found, samples[0]).figure.canvas.draw()
-        explain_heads(found, samples[0]).figure.canvas.draw()
+        explain(trained, samples[0]).figure.canvas.draw()
+        explain_heads(trained, samples[0]).figure.canvas.draw()
 
 
 def test_a_merged_model_is_explained_like_the_plain_one_where_tokens_are_equal() -> None:
     """Merging equal tokens changes no answer, so it must not change what the answer is said to rest on."""
-    found = predictor("spectrum")
+    trained = predictor("spectrum")
     config = vt.ViTConfig(input=(1, 40), patch=(5,), position="none", out=2, dim=16, depth=2, heads=2)
     torch.manual_seed(0)
     model = vt.ViT(config).eval()
     for parameter in model.parameters():
         parameter.data.add_(0.15 * torch.randn_like(parameter))
-    found = Predictor(model, found.task, found.scaling, found.axes, ("counts",), "equal")
+    trained = Predictor(model, trained.task, trained.scaling, trained.axes, ("counts",), "equal")
     x = np.random.default_rng(0).normal(size=(1, 4, 5)).repeat(2, axis=1).reshape(1, 40).astype(np.float32)
-    plain = compute_maps(ExplainedSample(found, x))
+    plain = compute_maps(ExplainedSample(trained, x))
     with vt.merged(model, 2):
-        merged = compute_maps(ExplainedSample(found, x))
+        merged = compute_maps(ExplainedSample(trained, x))
     for name, values in plain.items():
         np.testing.assert_allclose(merged[name], values, atol=1e-4 * np.abs(values).max(), err_msg=name)

@@ -317,7 +317,9 @@ def test_mistakes_are_one_line(run: Path, tmp_path: Path, capsys: pytest.Capture
     bad.write_text("one\teins\ntwo\n")
     assert "line 2 is not a source, a tab and a target" in fails(capsys, "eval", str(run), str(bad))
     assert "recipe of texts" in fails(capsys, "sweep", "translate-en-de", "--out", str(tmp_path / "s"))
-    assert "target: the recipe" in fails(capsys, "train", "translate-en-de", "--out", str(tmp_path / "s"), "--target", "x")
+    assert "target: the recipe" in fails(
+        capsys, "train", "translate-en-de", "--out", str(tmp_path / "s"), "--target", "x"
+    )
 
 
 def test_a_damaged_folder_is_named(run: Path, tmp_path: Path) -> None:

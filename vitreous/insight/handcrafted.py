@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from vitreous.insight.regions import to_array
 from vitreous.insight.style import figure
 from vitreous.nn.attention import Attention
-from vitreous.nn.attention.relative import RelativeBias
+from vitreous.nn.attention.bias import RelativeBias
 from vitreous.nn.record import Sink
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Generic, Self, TypeVar
 from vitreous.core.errors import InputError, check_choice
 from vitreous.core.settings import Settings
 from vitreous.nn.attention import ATTENTIONS, SCORES, AttentionConfig
-from vitreous.nn.attention.pairs import PAIRS, check_pairs
+from vitreous.nn.attention.bias import PAIRS, check_pairs
 from vitreous.nn.block import NORMS
 from vitreous.nn.pooling import POOLS
 from vitreous.nn.position import POSITIONS

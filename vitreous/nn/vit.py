@@ -13,9 +13,8 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from vitreous.core.errors import InputError
-from vitreous.nn.attention import PairBias, RelativeBias
-from vitreous.nn.attention.pairs import PAIRS
-from vitreous.nn.attention.softmax import additive_mask
+from vitreous.nn.attention.bias import PAIRS, PairBias, RelativeBias
+from vitreous.nn.attention.scores import additive_mask
 from vitreous.nn.block import MLP, Block
 from vitreous.nn.config import ViTConfig
 from vitreous.nn.execution import Network

@@ -20,8 +20,8 @@ from vitreous.data.scale import Scaling
 from vitreous.data.source import Axis
 from vitreous.nn.config import ViTConfig
 from vitreous.nn.models import Model, config_from
-from vitreous.nn.reduction.cost import measure_flops
 from vitreous.nn.reduction.merge import merged
+from vitreous.nn.reduction.reducer import measure_flops
 from vitreous.run.answers import outputs
 from vitreous.run.folder import PRETRAINING, check_finished, task_kind, translates
 from vitreous.run.prediction import AnyPredictor, Prediction

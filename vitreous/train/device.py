@@ -12,7 +12,7 @@ from torch.distributed import PrefixStore, rendezvous  # type: ignore[attr-defin
 from torch.distributed.fsdp import fully_shard
 
 from vitreous.core.errors import InputError, check_choice
-from vitreous.nn.kernels.float8 import check_float8
+from vitreous.nn.kernels.linear import check_float8
 
 DEVICES = ("auto", "cpu", "cuda")
 PRECISIONS = ("auto", "float32", "bfloat16", "float8")

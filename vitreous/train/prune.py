@@ -9,7 +9,7 @@ from accelerate import Accelerator
 from torch import Tensor
 
 from vitreous.core.errors import InputError
-from vitreous.nn.reduction.cost import flops_share
+from vitreous.nn.reduction.reducer import flops_share
 from vitreous.nn.vit import ViT
 from vitreous.run.predictor import Predictor
 from vitreous.train.config import TrainConfig

@@ -16,7 +16,7 @@ from vitreous.data import Source, split
 from vitreous.data.augment import Augment
 from vitreous.data.scale import fit_scaling
 from vitreous.nn.models import Config, Model, build
-from vitreous.nn.reduction.cost import measure_flops
+from vitreous.nn.reduction.reducer import measure_flops
 from vitreous.run.answers import collect, outputs, write_answers
 from vitreous.run.provenance import Provenance
 from vitreous.run.task import Task, task_for

@@ -11,7 +11,7 @@ import torch
 from vitreous.core.errors import InputError
 from vitreous.gallery.jets.simulate import ORIGINS, RADIUS, Jets, RaggedJets, simulate_jets
 from vitreous.gallery.jets.source import LabelledJets, load_jets, to_set
-from vitreous.nn.attention.pairs import lorentz
+from vitreous.nn.attention.bias import lorentz
 
 pythia = pytest.mark.skipif(
     not (find_spec("pythia8mc") and find_spec("fastjet")), reason="needs pip install 'vitreous[jets]'"

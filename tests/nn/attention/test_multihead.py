@@ -6,8 +6,7 @@ from torch import Tensor
 
 from vitreous.core.errors import InputError
 from vitreous.nn import SCORES, Attention
-from vitreous.nn.attention.scores import logits
-from vitreous.nn.attention.softmax import join_partial, masked_softmax, partial_attention
+from vitreous.nn.attention.scores import join_partial, logits, masked_softmax, partial_attention
 
 DIM, HEADS = 12, 3
 
@@ -44,11 +43,11 @@ def test_attention_equals_its_formula(score: str, kind: str, qk_norm: bool) -> N
     if mask is not None:
         mask[..., 0] = True
     bias = torch.randn(1, HEADS, 5, keys) if "biased" in kind else None
-    given = context if kind == "cross" else None
+    other = context if kind == "cross" else None
     wanted = by_hand(attention, x, context, mask, bias)
     seen: dict[str, Tensor] = {}
-    torch.testing.assert_close(attention(x, given, mask, bias), wanted, atol=1e-5, rtol=1e-5)
-    torch.testing.assert_close(attention(x, given, mask, bias, seen), wanted, atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(attention(x, other, mask, bias), wanted, atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(attention(x, other, mask, bias, seen), wanted, atol=1e-5, rtol=1e-5)
     assert seen["weights"].shape == (2, HEADS, 5, keys)
     torch.testing.assert_close(seen["weights"].sum(-1), torch.ones(2, HEADS, 5))
     if mask is not None:
@@ -96,9 +95,9 @@ def test_location_must_know_the_number_of_keys() -> None:
 def test_a_query_that_may_attend_to_nothing_has_a_gradient() -> None:
     """Recorded as on the fast path: nothing, not a number that is none."""
     attention, x = Attention(DIM, HEADS), torch.randn(2, 4, DIM, requires_grad=True)
-    for given in ({"mask": torch.zeros(1, 1, 1, 4).bool()}, {"bias": torch.full((1, 1, 1, 4), float("-inf"))}):
+    for choice in ({"mask": torch.zeros(1, 1, 1, 4).bool()}, {"bias": torch.full((1, 1, 1, 4), float("-inf"))}):
         seen: dict[str, Tensor] = {}
-        attention(x, **given, sink=seen).sum().backward()
+        attention(x, **choice, sink=seen).sum().backward()
         assert not seen["weights"].any()
         assert x.grad is not None
         assert x.grad.isfinite().all()
@@ -110,18 +109,18 @@ def test_parts_of_the_keys_make_up_the_whole(dtype: torch.dtype, size: float) ->
     """Also where a query sees nothing of a part, or of any; and so do their gradients."""
     scores, v = size * torch.randn(2, 3, 8), torch.randn(2, 8, 4)
     scores[0, 1, :5], scores[1, 2] = float("-inf"), float("-inf")
-    found = []
+    results = []
     for cuts in ([8], [5, 3], [1, 4, 2, 1]):
         s, values = scores.to(dtype).requires_grad_(), v.to(dtype).requires_grad_()
         parts = [partial_attention(a, b, 0.0) for a, b in zip(s.split(cuts, -1), values.split(cuts, 1), strict=True)]
         whole = join_partial(*(torch.stack(each) for each in zip(*parts, strict=True)))
         assert whole.dtype == dtype
-        found.append((whole, *torch.autograd.grad(whole.square().sum(), (s, values))))
+        results.append((whole, *torch.autograd.grad(whole.square().sum(), (s, values))))
     s, values = (part.to(dtype).double().requires_grad_() for part in (scores, v))
     whole = masked_softmax(s) @ values
     expected = (whole, *torch.autograd.grad(whole.square().sum(), (s, values)))
     close = {torch.float32: 1e-5, torch.float64: 1e-12, torch.bfloat16: 0.03}[dtype]
-    for each in found:
+    for each in results:
         for a, b in zip(each, expected, strict=True):
             torch.testing.assert_close(a.double(), b, atol=close, rtol=close)
 
@@ -131,6 +130,6 @@ def test_the_weight_of_many_keys_has_its_gradient_in_bfloat16(size: float) -> No
     """That of a key is its share, which is small where there are many and none stands out."""
     scores = (size * torch.randn(2, 3, 1024)).bfloat16().requires_grad_()
     total = partial_attention(scores, torch.randn(2, 1024, 4).bfloat16(), 0.0)[1]
-    (found,) = torch.autograd.grad(total.sum(), scores)
+    (gradient,) = torch.autograd.grad(total.sum(), scores)
     expected = scores.detach().double().softmax(-1)
-    assert (found - expected).norm() < 0.005 * expected.norm()
+    assert (gradient - expected).norm() < 0.005 * expected.norm()

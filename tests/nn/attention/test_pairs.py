@@ -11,7 +11,7 @@ from torch import Tensor
 
 import vitreous as vt
 from vitreous.core.errors import InputError
-from vitreous.nn.attention.pairs import PAIRS, PairBias, lorentz, offset
+from vitreous.nn.attention.bias import PAIRS, PairBias, lorentz, offset
 from vitreous.nn.pretraining import Masked, PretrainConfig
 from vitreous.zoo.cost import model_cost, model_parts
 
@@ -87,25 +87,25 @@ def test_single_precision_will_do_far_forward(mass: float) -> None:
 
 
 def test_two_particles_have_one_feature_whichever_comes_first() -> None:
-    found = lorentz(particles().float())
-    assert torch.equal(found, found.transpose(1, 2))
+    features = lorentz(particles().float())
+    assert torch.equal(features, features.transpose(1, 2))
 
 
 def test_a_particle_and_itself_are_finite() -> None:
     coords = torch.tensor([[0.0, 0.0, 0.0, 0.0], [0.0, 0.0, 0.0, 0.0], [2.0, 9.0, 500.0, -500.0], [50.0, 0, 0, 0]])
     coords.requires_grad_()
     for function in (lorentz, offset):
-        found = function(coords[None])
-        assert found.isfinite().all()
-        (gradient,) = torch.autograd.grad(found.sum(), coords)
+        features = function(coords[None])
+        assert features.isfinite().all()
+        (gradient,) = torch.autograd.grad(features.sum(), coords)
         assert gradient.isfinite().all()
 
 
 def test_offsets_are_differences_and_their_length() -> None:
     coords = torch.tensor([[[0.0, 0.0], [3.0, 4.0]]])
-    found = offset(coords)
-    assert found[0, 0, 1].tolist() == [-3, -4, 5]
-    assert found[0, 1, 0].tolist() == [3, 4, 5]
+    features = offset(coords)
+    assert features[0, 0, 1].tolist() == [-3, -4, 5]
+    assert features[0, 1, 0].tolist() == [3, 4, 5]
 
 
 def test_offsets_do_not_know_where_the_origin_is() -> None:
@@ -124,10 +124,10 @@ def test_the_bias_is_the_one_that_forward_could_be_given(choices: dict[str, Any]
     plain = vt.ViT(vt.ViTConfig(**{**model.config.to_dict(), "bias": "none"})).eval()
     plain.load_state_dict(model.state_dict(), strict=False)
     assert model.pair_bias is not None
-    given = model.pair_bias(x[:, 6 - axes :].mT)
-    assert given.shape == (2, 2, 10, 10)
-    torch.testing.assert_close(plain(x, pairwise=given), model(x), atol=1e-5, rtol=1e-5)
-    torch.testing.assert_close(model(x, pairwise=-given), plain(x), atol=1e-4, rtol=1e-4)
+    bias = model.pair_bias(x[:, 6 - axes :].mT)
+    assert bias.shape == (2, 2, 10, 10)
+    torch.testing.assert_close(plain(x, pairwise=bias), model(x), atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(model(x, pairwise=-bias), plain(x), atol=1e-4, rtol=1e-4)
     assert not torch.allclose(model(x), plain(x), atol=1e-3)
 
 
@@ -161,7 +161,7 @@ def test_a_set_that_is_told_its_coordinates_has_it_too() -> None:
 def test_autocast_leaves_the_features_exact() -> None:
     seen: list[Tensor] = []
     bias = PairBias("lorentz", 4, 2)
-    bias.first.register_forward_pre_hook(lambda _, given: seen.append(given[0]))
+    bias.first.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0]))
     coords = particles().float()
     with torch.autocast("cpu", torch.bfloat16):
         bias(coords)
@@ -187,8 +187,8 @@ def test_what_the_encoder_sees_of_pairs_is_that_of_visible_ones() -> None:
     assert visible is not None
     before = encoder.encode(x, visible=visible)
     after = encoder.encode(torch.where(visible.hidden.unsqueeze(1), x + 0.5, x), visible=visible)
-    known = torch.cat([torch.ones(2, 1, dtype=torch.bool), visible.mask], dim=1)  # type: ignore[list-item]
-    torch.testing.assert_close(before[known], after[known])
+    present = torch.cat([torch.ones(2, 1, dtype=torch.bool), visible.mask], dim=1)  # type: ignore[list-item]
+    torch.testing.assert_close(before[present], after[present])
     model(x)[:, 0].sum().backward()
     assert all(p.grad is not None for p in encoder.pair_bias.parameters())  # type: ignore[union-attr]
 

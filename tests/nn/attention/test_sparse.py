@@ -8,9 +8,11 @@ import torch
 from torch import Tensor
 
 import vitreous as vt
+from vitreous.nn.attention import Attention
+from vitreous.nn.attention.bias import Layout
 from vitreous.nn.attention.latent import Latent
 from vitreous.nn.attention.lsh import Lsh
-from vitreous.nn.attention.strided import choose_stride
+from vitreous.nn.attention.sparse import choose_stride
 from vitreous.nn.vit import ViT
 
 GRIDS: dict[str, dict[str, Any]] = {
@@ -23,41 +25,29 @@ KINDS = ("window", "strided", "lsh", "latent")
 
 def model(kind: str, grid: str = "line", **choices: Any) -> ViT:
     """With weights large enough for attention to matter."""
-    given = dict(GRIDS[grid])
-    window = given.pop("window")
+    settings = {name: value for name, value in GRIDS[grid].items() if kind == "window" or name != "window"}
     torch.manual_seed(0)
-    made = ViT(
-        vt.ViTConfig(
-            **given,
-            dim=32,
-            heads=4,
-            depth=2,
-            out=3,
-            attention=kind,
-            **{"window": window} if kind == "window" else {},
-            **choices,
-        )
-    )
-    for parameter in made.blocks.parameters():
+    vit = ViT(vt.ViTConfig(**settings, dim=32, heads=4, depth=2, out=3, attention=kind, **choices))
+    for parameter in vit.blocks.parameters():
         if parameter.dim() > 1:
             torch.nn.init.normal_(parameter, std=0.3)
-    if made.bias is not None:
-        torch.nn.init.normal_(made.bias.table)
-    return made
+    if vit.bias is not None:
+        torch.nn.init.normal_(vit.bias.table)
+    return vit
 
 
-def as_kind(made: ViT, **changes: Any) -> ViT:
+def as_kind(vit: ViT, **changes: Any) -> ViT:
     """The same weights under another kind of attention."""
-    other = ViT(replace(made.config, **changes))
-    missing = other.load_state_dict(made.state_dict(), strict=False).missing_keys
+    other = ViT(replace(vit.config, **changes))
+    missing = other.load_state_dict(vit.state_dict(), strict=False).missing_keys
     assert all("frames" in name for name in missing)
     return other
 
 
-def batch(made: ViT, count: int = 3) -> tuple[Tensor, Tensor]:
+def batch(vit: ViT, count: int = 3) -> tuple[Tensor, Tensor]:
     """Samples, and which of them are there: all of the first."""
-    x = torch.randn(count, *made.config.input)
-    mask = torch.rand(count, *made.config.grid) > 0.6
+    x = torch.randn(count, *vit.config.input)
+    mask = torch.rand(count, *vit.config.grid) > 0.6
     mask[0] = True
     return x, mask
 
@@ -69,21 +59,21 @@ def batch(made: ViT, count: int = 3) -> tuple[Tensor, Tensor]:
 @pytest.mark.parametrize("grid", GRIDS)
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_fast_path_is_the_recorded_one(kind: str, grid: str, choices: dict[str, Any], masked: bool) -> None:
-    made = model(kind, grid, **choices)
-    x, mask = batch(made)
-    given = mask if masked else None
-    fast = made(x, mask=given)
-    with vt.record(made) as seen:
-        slow = made(x, mask=given)
+    vit = model(kind, grid, **choices)
+    x, mask = batch(vit)
+    chosen = mask if masked else None
+    fast = vit(x, mask=chosen)
+    with vt.record(vit) as seen:
+        slow = vit(x, mask=chosen)
     torch.testing.assert_close(slow, fast, atol=1e-5, rtol=1e-4)
-    parameters = list(made.parameters())
+    parameters = list(vit.parameters())
     slopes = [torch.autograd.grad(out.square().sum(), parameters) for out in (slow, fast)]
     for one, other in zip(*slopes, strict=True):
         assert (one - other).norm() <= 1e-4 * one.norm() + 1e-6
     weights = seen.attention[1]
     torch.testing.assert_close(weights.sum(-1), torch.ones_like(weights[..., 0]))
-    with vt.record(made, reduce=lambda w: w.mean(1)) as means:
-        made(x, mask=given)
+    with vt.record(vit, reduce=lambda w: w.mean(1)) as means:
+        vit(x, mask=chosen)
     torch.testing.assert_close(means.attention[1], weights.mean(1))
 
 
@@ -100,9 +90,9 @@ def test_a_window_that_covers_all_is_full_attention(grid: str, bias: str) -> Non
 
 
 def test_a_token_sees_its_window_and_the_prefix() -> None:
-    made = model("window", registers=1)
-    with vt.record(made) as seen:
-        made(torch.randn(1, 1, 300))
+    vit = model("window", registers=1)
+    with vt.record(vit) as seen:
+        vit(torch.randn(1, 1, 300))
     weights = seen.attention[0][0]  # (heads, 2 + 150, 2 + 150)
     apart = (torch.arange(150)[:, None] - torch.arange(150)).abs()
     assert (weights[:, 2:, 2:][:, apart > 5] == 0).all()
@@ -112,9 +102,9 @@ def test_a_token_sees_its_window_and_the_prefix() -> None:
 
 
 def test_strides_join_any_two_tokens_in_two_layers() -> None:
-    made = model("strided", cls=False, pool="mean")
-    with vt.record(made) as seen:
-        made(torch.randn(1, 1, 300))
+    vit = model("strided", cls=False, pool="mean")
+    with vt.record(vit) as seen:
+        vit(torch.randn(1, 1, 300))
     first, second = (seen.attention[i][0].mean(0) for i in (0, 1))
     assert (first > 0).sum(-1).max() <= 2 * 13
     assert (second @ first > 0).all()
@@ -137,24 +127,21 @@ def test_more_hashes_come_nearer_to_full_attention() -> None:
     full = as_kind(once, attention="full", hashes=0)(x)
     errors = []
     for hashes in (1, 4, 16):
-        made = ViT(replace(config, hashes=hashes))
-        made.load_state_dict({n: v for n, v in once.state_dict().items() if "frames" not in n}, strict=False)
-        errors.append(((made(x) - full).norm() / full.norm()).item())
+        vit = ViT(replace(config, hashes=hashes))
+        vit.load_state_dict({n: v for n, v in once.state_dict().items() if "frames" not in n}, strict=False)
+        errors.append(((vit(x) - full).norm() / full.norm()).item())
     assert errors[0] > 1.5 * errors[1] > 2 * errors[2]
 
 
 def test_hashes_see_all_where_all_fit_in_one_chunk() -> None:
-    made = model("lsh", "picture")  # 120 tokens
-    x, mask = batch(made)
+    vit = model("lsh", "picture")  # 120 tokens
+    x, mask = batch(vit)
     torch.testing.assert_close(
-        made(x, mask=mask), as_kind(made, attention="full", hashes=0)(x, mask=mask), atol=1e-5, rtol=1e-4
+        vit(x, mask=mask), as_kind(vit, attention="full", hashes=0)(x, mask=mask), atol=1e-5, rtol=1e-4
     )
 
 
 def test_more_latents_come_nearer_to_full_attention() -> None:
-    from vitreous.nn.attention import Attention
-    from vitreous.nn.attention.relative import Layout
-
     torch.manual_seed(0)
     x = torch.randn(4, 40, 16)
     full = Attention(16, 2)
@@ -162,11 +149,11 @@ def test_more_latents_come_nearer_to_full_attention() -> None:
     wanted = full(x).detach()
     errors = []
     for count in (1, 4, 32):
-        made = Latent(count, Layout(torch.arange(40)[:, None], (40,), 0), 16, 2)
-        made.load_state_dict(full.state_dict(), strict=False)
-        optimiser = torch.optim.Adam([made.latents], lr=0.1)
+        latent = Latent(count, Layout(torch.arange(40)[:, None], (40,), 0), 16, 2)
+        latent.load_state_dict(full.state_dict(), strict=False)
+        optimiser = torch.optim.Adam([latent.latents], lr=0.1)
         for _ in range(100):
-            loss = (made(x) - wanted).square().mean()
+            loss = (latent(x) - wanted).square().mean()
             optimiser.zero_grad()
             loss.backward()
             optimiser.step()
@@ -179,11 +166,11 @@ def test_more_latents_come_nearer_to_full_attention() -> None:
 def test_what_is_computed_again_for_the_gradient_is_the_same(
     kind: str, bias: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made = model(kind, bias=bias)
-    x, mask = batch(made)
+    vit = model(kind, bias=bias)
+    x, mask = batch(vit)
 
     def gradients() -> list[Tensor]:
-        return list(torch.autograd.grad(made(x, mask=mask).square().sum(), list(made.parameters())))
+        return list(torch.autograd.grad(vit(x, mask=mask).square().sum(), list(vit.parameters())))
 
     plain = gradients()
     monkeypatch.setattr(Lsh, "recompute_above", 1)
@@ -194,11 +181,11 @@ def test_what_is_computed_again_for_the_gradient_is_the_same(
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_parameter_learns_and_a_lost_sample_does_no_harm(kind: str) -> None:
-    made = model(kind, bias="relative")
-    x, mask = batch(made)
+    vit = model(kind, bias="relative")
+    x, mask = batch(vit)
     mask[1] = False
-    made(x, mask=mask).square().sum().backward()
-    for name, parameter in made.named_parameters():
+    vit(x, mask=mask).square().sum().backward()
+    for name, parameter in vit.named_parameters():
         assert parameter.grad is not None, name
         assert parameter.grad.isfinite().all(), name
         assert parameter.grad.abs().max() > 0, name
@@ -206,15 +193,15 @@ def test_every_parameter_learns_and_a_lost_sample_does_no_harm(kind: str) -> Non
 
 @pytest.mark.parametrize("kind", ["lsh", "latent"])
 def test_sets_have_them_too(kind: str) -> None:
-    made = ViT(
+    vit = ViT(
         vt.ViTConfig(input=(4, 200), tokens="set", position="none", dim=32, heads=4, depth=1, out=2, attention=kind)
     )
     x, mask = torch.randn(2, 4, 180), torch.rand(2, 180) > 0.3
     changed = x.masked_fill(~mask.unsqueeze(1), 9.0)
-    torch.testing.assert_close(made(x, mask=mask), made(changed, mask=mask))
+    torch.testing.assert_close(vit(x, mask=mask), vit(changed, mask=mask))
     order = torch.randperm(180)
     if kind == "latent":
-        torch.testing.assert_close(made(x[..., order], mask=mask[:, order]), made(x, mask=mask), atol=1e-5, rtol=1e-4)
+        torch.testing.assert_close(vit(x[..., order], mask=mask[:, order]), vit(x, mask=mask), atol=1e-5, rtol=1e-4)
 
 
 @pytest.mark.parametrize("count", [40, 70, 150, 300])
@@ -222,15 +209,15 @@ def test_sets_have_them_too(kind: str) -> None:
 def test_what_is_absent_changes_nothing(kind: str, count: int) -> None:
     """Neither before nor after what is there, nor among it."""
     torch.manual_seed(count)
-    made = ViT(vt.ViTConfig(input=(4, 400), tokens="set", position="none", dim=32, heads=4, depth=2, attention=kind))
-    for parameter in made.blocks.parameters():
+    vit = ViT(vt.ViTConfig(input=(4, 400), tokens="set", position="none", dim=32, heads=4, depth=2, attention=kind))
+    for parameter in vit.blocks.parameters():
         torch.nn.init.normal_(parameter, std=0.3)
     x = torch.randn(2, 4, count)
-    alone = made(x)
+    alone = vit(x)
     for places in (torch.arange(count), torch.arange(400 - count, 400), torch.randperm(400)[:count].sort().values):
         padded, mask = torch.randn(2, 4, 400), torch.zeros(2, 400, dtype=torch.bool)
         padded[..., places], mask[:, places] = x, True
-        torch.testing.assert_close(made(padded, mask=mask), alone, atol=1e-5, rtol=1e-4)
+        torch.testing.assert_close(vit(padded, mask=mask), alone, atol=1e-5, rtol=1e-4)
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
@@ -238,14 +225,14 @@ def test_what_is_absent_changes_nothing(kind: str, count: int) -> None:
 def test_other_kinds_of_numbers_and_no_elements_at_all(
     kind: str, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made, x = model(kind).to(dtype), torch.randn(2, 1, 300, dtype=dtype)
-    assert made(x).dtype == dtype
+    vit, x = model(kind).to(dtype), torch.randn(2, 1, 300, dtype=dtype)
+    assert vit(x).dtype == dtype
     with monkeypatch.context() as patch:  # in parts that are computed again
         patch.setattr(Lsh, "recompute_above", 1)
         patch.setattr(Latent, "chunk_above", 2**10)
-        out = made(x)
+        out = vit(x)
         assert out.dtype == dtype
-        assert all(slope.isfinite().all() for slope in torch.autograd.grad(out.sum(), list(made.parameters())))
+        assert all(slope.isfinite().all() for slope in torch.autograd.grad(out.sum(), list(vit.parameters())))
     if kind in ("lsh", "latent"):
         some = vt.ViTConfig(input=(4, 200), tokens="set", position="none", dim=32, heads=4, depth=1, attention=kind)
         assert ViT(some).to(dtype)(torch.randn(2, 4, 0, dtype=dtype)).isfinite().all()
@@ -264,14 +251,14 @@ def test_other_kinds_of_numbers_and_no_elements_at_all(
     ],
 )
 def test_what_does_not_fit_is_told_in_one_line(choices: dict[str, Any], message: str) -> None:
-    with pytest.raises(vt.InputError, match=message) as told:
+    with pytest.raises(vt.InputError, match=message) as error:
         vt.ViTConfig(input=(1, 4500), patch=10, **choices)
-    assert "\n" not in str(told.value)
+    assert "\n" not in str(error.value)
 
 
 def test_a_set_has_no_window_and_a_pairwise_bias_wants_all_pairs() -> None:
     with pytest.raises(vt.InputError, match="needs a grid"):
         vt.ViTConfig(input=(4, 20), tokens="set", position="none", attention="window", window=3)
-    made = ViT(vt.ViTConfig(input=(4, 20), tokens="set", position="none", dim=16, heads=2, depth=1, attention="lsh"))
+    vit = ViT(vt.ViTConfig(input=(4, 20), tokens="set", position="none", dim=16, heads=2, depth=1, attention="lsh"))
     with pytest.raises(vt.InputError, match="pairwise"):
-        made(torch.randn(1, 4, 20), pairwise=torch.zeros(1, 1, 20, 20))
+        vit(torch.randn(1, 4, 20), pairwise=torch.zeros(1, 1, 20, 20))

@@ -1,4 +1,4 @@
-"""Products of eight bits: near those of float32, with gradients, in both directions."""
+"""FP8 matrix multiplication: near that of float32, with gradients, in both directions."""
 
 import pytest
 import torch
@@ -7,12 +7,11 @@ from torch import Tensor
 
 import vitreous as vt
 from vitreous.core.errors import InputError
-from vitreous.nn.kernels.float8 import check_float8, float8_product
-from vitreous.nn.kernels.linear import Linear
+from vitreous.nn.kernels.linear import Linear, check_float8, float8_product
 
 
-def _apart(found: Tensor, wanted: Tensor) -> float:
-    return float((found.float() - wanted).norm() / wanted.norm())
+def _apart(result: Tensor, wanted: Tensor) -> float:
+    return float((result.float() - wanted).norm() / wanted.norm())
 
 
 @pytest.mark.parametrize(("inputs", "outputs"), [(32, 128), (128, 32), (64, 64)])
@@ -20,12 +19,12 @@ def test_a_product_and_its_gradients_are_near_those_of_float32(inputs: int, outp
     torch.manual_seed(0)
     x = torch.randn(3, 20, inputs, requires_grad=True)
     weight = torch.randn(outputs, inputs, requires_grad=True)
-    found, wanted = float8_product(x, weight), F.linear(x, weight)
-    assert found.dtype == torch.bfloat16
-    assert _apart(found.detach(), wanted.detach()) < 0.05  # three bits after the point, and noise averages out
-    given = torch.randn_like(wanted)
+    product, wanted = float8_product(x, weight), F.linear(x, weight)
+    assert product.dtype == torch.bfloat16
+    assert _apart(product.detach(), wanted.detach()) < 0.05  # three bits after the point, and noise averages out
+    slope = torch.randn_like(wanted)
     ours, theirs = (
-        torch.autograd.grad(out, (x, weight), given.to(out.dtype), retain_graph=True) for out in (found, wanted)
+        torch.autograd.grad(out, (x, weight), slope.to(out.dtype), retain_graph=True) for out in (product, wanted)
     )
     assert all(_apart(a, b) < 0.05 for a, b in zip(ours, theirs, strict=True))
 

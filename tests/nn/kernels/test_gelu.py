@@ -3,7 +3,7 @@
 import torch
 import torch.nn.functional as F
 
-from vitreous.nn.kernels.gelu import _Gelu, gelu, normal
+from vitreous.nn.kernels.linear import _Gelu, gelu, normal
 
 
 def test_it_is_gelu_and_so_is_its_gradient() -> None:
@@ -24,9 +24,9 @@ def test_in_half_precision_it_is_as_near_as_torchs() -> None:
 def test_the_distribution_is_the_normal_one() -> None:
     x = torch.linspace(-6, 6, 1001)
     below, density = normal(x)
-    known = torch.distributions.Normal(0.0, 1.0)
-    torch.testing.assert_close(below, known.cdf(x), atol=1e-6, rtol=0)
-    torch.testing.assert_close(density, known.log_prob(x).exp(), atol=1e-6, rtol=0)
+    normal_distribution = torch.distributions.Normal(0.0, 1.0)
+    torch.testing.assert_close(below, normal_distribution.cdf(x), atol=1e-6, rtol=0)
+    torch.testing.assert_close(density, normal_distribution.log_prob(x).exp(), atol=1e-6, rtol=0)
 
 
 def test_elsewhere_it_is_torchs_own() -> None:

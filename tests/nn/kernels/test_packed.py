@@ -10,8 +10,8 @@ from vitreous.nn.kernels.packed import packed_attention
 
 def same(ours, theirs, *inputs):
     torch.testing.assert_close(ours, theirs, atol=1e-5, rtol=1e-5)
-    given = torch.randn_like(theirs)
-    for a, b in zip(*(torch.autograd.grad(out, inputs, given) for out in (ours, theirs))):
+    slope = torch.randn_like(theirs)
+    for a, b in zip(*(torch.autograd.grad(out, inputs, slope) for out in (ours, theirs))):
         torch.testing.assert_close(a, b, atol=1e-4, rtol=1e-5)
 
 for batch, count, heads, d in ((2, 37, 2, 16), (1, 130, 2, 32), (1, 64, 1, 64)):
@@ -24,8 +24,8 @@ for batch, count, heads, d in ((2, 37, 2, 16), (1, 130, 2, 32), (1, 64, 1, 64)):
     with torch.no_grad():
         size = torch.randint(1, 5, (batch, count)).float()
         wanted = F.scaled_dot_product_attention(q, k, v, size.log()[:, None, None]).transpose(1, 2).flatten(2)
-        found, _ = packed_attention(qkv + bias, bias, heads, d**-0.5, size.log2())
-        torch.testing.assert_close(found, wanted, atol=1e-5, rtol=1e-5)
+        mixed, _ = packed_attention(qkv + bias, bias, heads, d**-0.5, size.log2())
+        torch.testing.assert_close(mixed, wanted, atol=1e-5, rtol=1e-5)
 for shape in ((3, 70, 48), (5, 300)):
     x, bias = torch.randn(*shape, requires_grad=True), torch.randn(shape[-1], requires_grad=True)
     same(bias_gelu(x, bias), F.gelu(x + bias), x, bias)

@@ -9,9 +9,8 @@ import vitreous as vt
 from tests.nn.test_vit import IMAGE, LINE, SET, VOLUME, batch, make
 from vitreous.core.errors import InputError
 from vitreous.nn import CNN, NORMS, POOLS, SCORES, CNNConfig
-from vitreous.nn.reduction.cost import count_tokens, flops, flops_share
-from vitreous.nn.reduction.groups import Groups, expand, expand_weights
-from vitreous.nn.reduction.matching import match
+from vitreous.nn.reduction.groups import Groups, expand, expand_weights, match
+from vitreous.nn.reduction.reducer import count_tokens, flops, flops_share
 
 CHOICES = [
     LINE,
@@ -40,14 +39,14 @@ def test_merging_nothing_is_the_plain_model_bit_for_bit() -> None:
 def test_every_choice_merges_and_records(choices: dict[str, object]) -> None:
     """Recording does not change the output; expanded to the input's tokens, weights sum to one."""
     model = make(**choices)
-    given = batch(model)
+    inputs = batch(model)
     tokens = model.config.prefix + model.tokenizer.most
     with vt.merged(model, 2):
-        out = model(**given)
+        out = model(**inputs)
         with vt.record(model) as seen:
-            torch.testing.assert_close(model(**given), out, atol=1e-5, rtol=1e-5)
+            torch.testing.assert_close(model(**inputs), out, atol=1e-5, rtol=1e-5)
         with vt.record(model, reduce=lambda weights: weights.mean((1, 2))) as reduced:
-            torch.testing.assert_close(model(**given), out, atol=1e-5, rtol=1e-5)
+            torch.testing.assert_close(model(**inputs), out, atol=1e-5, rtol=1e-5)
     assert out.isfinite().all()
     assert [seen[f"blocks.{i}.out"].shape[1] for i in range(2)] == [tokens - 2, tokens - 4]
     assert seen["normed"].shape[1] == tokens
@@ -123,8 +122,8 @@ def test_autocast_does_not_blur_what_is_alike() -> None:
     keys = torch.randn(1, 1, 1, 8) + 0.05 * torch.randn(2, 3, 20, 8)  # all within a few degrees
     wanted = match(keys, None, 0)
     with torch.autocast("cpu", torch.bfloat16):
-        for found, one in zip(match(keys, None, 0), wanted, strict=True):
-            torch.testing.assert_close(found, one)
+        for result, one in zip(match(keys, None, 0), wanted, strict=True):
+            torch.testing.assert_close(result, one)
 
 
 def test_a_long_input_is_matched_part_by_part() -> None:
@@ -154,20 +153,20 @@ def test_absent_elements_leave_no_trace(pool: str) -> None:
 @pytest.mark.parametrize("choices", [LINE, {**IMAGE, "bias": "relative"}, {**SET, "pool": "mean"}], ids=str)
 def test_a_sample_does_not_depend_on_its_batch(choices: dict[str, object]) -> None:
     model = make(**choices)
-    given = batch(model, 5)
+    inputs = batch(model, 5)
     with vt.merged(model, 2):
-        together = model(**given)
-        alone = torch.cat([model(**{name: value[i : i + 1] for name, value in given.items()}) for i in range(5)])
+        together = model(**inputs)
+        alone = torch.cat([model(**{name: value[i : i + 1] for name, value in inputs.items()}) for i in range(5)])
     torch.testing.assert_close(alone, together, atol=1e-5, rtol=1e-5)
 
 
 def test_an_empty_set_gives_finite_numbers() -> None:
     for pool in ("cls", "mean", "attention"):
         model = make(**SET, pool=pool, cls=pool == "cls")
-        given = {"x": torch.randn(2, 4, 9), "coords": torch.randn(2, 9, 2), "mask": torch.zeros(2, 9).bool()}
-        wanted = model(**given)
+        inputs = {"x": torch.randn(2, 4, 9), "coords": torch.randn(2, 9, 2), "mask": torch.zeros(2, 9).bool()}
+        wanted = model(**inputs)
         with vt.merged(model, 2):
-            torch.testing.assert_close(model(**given), wanted)
+            torch.testing.assert_close(model(**inputs), wanted)
 
 
 def test_a_pairwise_bias_goes_with_the_tokens() -> None:
@@ -187,12 +186,12 @@ def test_expanding_gives_every_member_its_token() -> None:
     x = torch.randn(1, 3, 2)
     torch.testing.assert_close(expand(x, source)[0], torch.stack([x[0, 0], x[0, 1], x[0, 1], torch.zeros(2), x[0, 2]]))
     weights = torch.rand(1, 1, 3, 3).softmax(-1)
-    found = expand_weights(weights, source)[0, 0]
-    torch.testing.assert_close(found.sum(-1), torch.ones(5))
-    torch.testing.assert_close(found[1], found[2])
-    torch.testing.assert_close(found[0, 1] + found[0, 2], weights[0, 0, 0, 1])
-    assert found[3].tolist() == [0, 0, 0, 1, 0]
-    assert not found[[0, 1, 2, 4], 3].any()
+    result = expand_weights(weights, source)[0, 0]
+    torch.testing.assert_close(result.sum(-1), torch.ones(5))
+    torch.testing.assert_close(result[1], result[2])
+    torch.testing.assert_close(result[0, 1] + result[0, 2], weights[0, 0, 0, 1])
+    assert result[3].tolist() == [0, 0, 0, 1, 0]
+    assert not result[[0, 1, 2, 4], 3].any()
 
 
 def test_equal_tokens_are_seen_alike_by_recorded_weights() -> None:
@@ -216,8 +215,8 @@ def test_operations_are_those_of_the_blocks() -> None:
     counter = FlopCounterMode(display=False)
     with counter, vt.record(model):  # which computes the attention in the open, where torch can count
         model(x)
-    found = counter.get_flop_counts()
-    blocks = sum(sum(found[f"ViT.blocks.{i}"].values()) for i in range(2))
+    counted = counter.get_flop_counts()
+    blocks = sum(sum(counted[f"ViT.blocks.{i}"].values()) for i in range(2))
     tokens = torch.full((3,), float(model.config.prefix + model.tokenizer.most))
     torch.testing.assert_close(flops(model.config, [tokens] * 3).sum(), torch.tensor(float(blocks)))
 
@@ -244,8 +243,12 @@ def test_each_block_may_merge_as_many_as_its_own_number_says() -> None:
         with vt.merged(model, none), count_tokens(model) as tokens:
             torch.testing.assert_close(model(x), model(x))
         assert not tokens
-    for bad, told in (((1, 1, 1), "3 numbers, but the model has 2 blocks"), ((1, -2), "found -2"), ((0, 5), "found 5")):
-        with pytest.raises(InputError, match=told), vt.merged(model, bad):
+    for r, message in (
+        ((1, 1, 1), "3 numbers, but the model has 2 blocks"),
+        ((1, -2), "found -2"),
+        ((0, 5), "found 5"),
+    ):
+        with pytest.raises(InputError, match=message), vt.merged(model, r):
             model(x)
 
 

@@ -7,9 +7,8 @@ import vitreous as vt
 from tests.nn.test_vit import IMAGE, LINE, SET, VOLUME, batch, make
 from vitreous.core.errors import InputError
 from vitreous.nn import CNN, POOLS, Attention, CNNConfig
-from vitreous.nn.reduction.cost import count_tokens, flops_share
 from vitreous.nn.reduction.groups import Groups
-from vitreous.nn.reduction.reducer import Reduction
+from vitreous.nn.reduction.reducer import Reduction, count_tokens, flops_share
 from vitreous.nn.reduction.thresholds import Received, Thresholds
 
 CHOICES = [
@@ -36,11 +35,11 @@ def cutting(merge: float = 0.8, prune: float = 0.5, **choices: object) -> vt.ViT
 def test_training_computes_what_inference_does(choices: dict[str, object]) -> None:
     """Masked in training, really gone in inference: the answers are the same, and so is the recorded attention."""
     model = cutting(**choices)
-    given = batch(model)
+    inputs = batch(model)
     with count_tokens(model) as tokens, vt.record(model) as seen:
-        out = model(**given)
+        out = model(**inputs)
     with count_tokens(model) as soft, vt.record(model) as masked:
-        trained = model.train()(**given)
+        trained = model.train()(**inputs)
     torch.testing.assert_close(trained, out, atol=1e-5, rtol=1e-5)
     for left, wanted in zip(soft[0], tokens[0], strict=True):
         torch.testing.assert_close(left, wanted)
@@ -54,11 +53,11 @@ def test_training_computes_what_inference_does(choices: dict[str, object]) -> No
 @pytest.mark.parametrize("choices", CHOICES, ids=str)
 def test_tokens_really_go_and_recording_does_not_bring_them_back(choices: dict[str, object]) -> None:
     model = cutting(**choices)
-    given = batch(model)
+    inputs = batch(model)
     with count_tokens(model) as tokens:
-        out = model(**given)
+        out = model(**inputs)
     with vt.record(model) as seen:
-        torch.testing.assert_close(model(**given), out, atol=1e-5, rtol=1e-5)
+        torch.testing.assert_close(model(**inputs), out, atol=1e-5, rtol=1e-5)
     for layer in range(3):  # as many places as the fullest sample needs
         assert seen[f"blocks.{layer}.out"].shape[1] == tokens[0][layer + 1].max()
 
@@ -68,17 +67,17 @@ def test_at_first_nothing_is_merged_or_dropped() -> None:
         plain, model = make(**choices), make(**choices, thresholds=True)
         model.load_state_dict(plain.state_dict(), strict=False)
         model.thresholds = Thresholds(2)
-        given = batch(plain)
-        torch.testing.assert_close(model.eval()(**given), plain(**given), atol=1e-5, rtol=1e-5)
+        inputs = batch(plain)
+        torch.testing.assert_close(model.eval()(**inputs), plain(**inputs), atol=1e-5, rtol=1e-5)
 
 
 @pytest.mark.parametrize("choices", [LINE, SET, {**SET, "pool": "mean"}, {**IMAGE, "bias": "relative"}], ids=str)
 def test_a_sample_does_not_depend_on_its_batch(choices: dict[str, object]) -> None:
     model = cutting(**choices)
-    given = batch(model, 6)
-    together = model(**given)
+    inputs = batch(model, 6)
+    together = model(**inputs)
     with count_tokens(model) as tokens:
-        alone = torch.cat([model(**{name: value[i : i + 1] for name, value in given.items()}) for i in range(6)])
+        alone = torch.cat([model(**{name: value[i : i + 1] for name, value in inputs.items()}) for i in range(6)])
     assert len({count[-1].item() for count in tokens}) > 1  # samples that keep different numbers
     torch.testing.assert_close(alone, together, atol=1e-5, rtol=1e-5)
 
@@ -95,10 +94,10 @@ def test_absent_elements_leave_no_trace() -> None:
 @pytest.mark.parametrize("pool", ["cls", "mean", "attention"])
 def test_an_empty_set_gives_finite_numbers(pool: str) -> None:
     model = cutting(**SET, pool=pool, cls=pool == "cls")
-    given = {"x": torch.randn(2, 4, 9), "coords": torch.randn(2, 9, 2), "mask": torch.zeros(2, 9).bool()}
-    assert model(**given).isfinite().all()
+    inputs = {"x": torch.randn(2, 4, 9), "coords": torch.randn(2, 9, 2), "mask": torch.zeros(2, 9).bool()}
+    assert model(**inputs).isfinite().all()
     assert model(torch.randn(2, 4, 0), coords=torch.randn(2, 0, 2)).isfinite().all()
-    model.train()(**given).sum().backward()
+    model.train()(**inputs).sum().backward()
     assert all(p.grad is None or p.grad.isfinite().all() for p in model.parameters())
 
 
@@ -140,11 +139,11 @@ def test_gradients_reach_the_thresholds(choices: dict[str, object]) -> None:
     """Both from the task and from the budget, in every layer that they can reach."""
     model = cutting(**choices).train()
     assert model.thresholds is not None
-    given = batch(model)
+    inputs = batch(model)
     for loss in ("task", "budget"):
         model.zero_grad()
         with count_tokens(model) as tokens:
-            out = model(**given)
+            out = model(**inputs)
         (out.square().sum() if loss == "task" else flops_share(model.config, tokens[0]).sum()).backward()
         for threshold in (model.thresholds.merge.value, model.thresholds.prune.value):
             assert threshold.grad is not None

@@ -3,16 +3,12 @@
 A new kind of attention is an `Attention` with its `AttentionConfig` in a module here, and a row in `ATTENTIONS`.
 """
 
-from vitreous.nn.attention.base import AttentionConfig, FullAttention, NoAttention
-from vitreous.nn.attention.latent import Latent, LatentAttention
-from vitreous.nn.attention.lsh import Lsh, LshAttention
-from vitreous.nn.attention.multihead import Attention
-from vitreous.nn.attention.pairs import PairBias
-from vitreous.nn.attention.relative import Layout, RelativeBias
-from vitreous.nn.attention.scores import SCORES
-from vitreous.nn.attention.softmax import weigh
-from vitreous.nn.attention.strided import Strided, StridedAttention
-from vitreous.nn.attention.window import Window, WindowAttention
+from vitreous.nn.attention.bias import RelativeBias
+from vitreous.nn.attention.latent import LatentAttention
+from vitreous.nn.attention.lsh import LshAttention
+from vitreous.nn.attention.multihead import Attention, AttentionConfig, FullAttention, NoAttention
+from vitreous.nn.attention.scores import SCORES, weigh
+from vitreous.nn.attention.sparse import StridedAttention, WindowAttention
 
 ATTENTIONS: dict[str, type[AttentionConfig]] = {
     part.kind: part
@@ -26,17 +22,11 @@ __all__ = [
     "Attention",
     "AttentionConfig",
     "FullAttention",
-    "Latent",
     "LatentAttention",
-    "Layout",
-    "Lsh",
     "LshAttention",
     "NoAttention",
-    "PairBias",
     "RelativeBias",
-    "Strided",
     "StridedAttention",
-    "Window",
     "WindowAttention",
     "weigh",
 ]

@@ -36,7 +36,6 @@ class Past:
         return self.pair
 
     def pick(self, rows: Tensor) -> None:
-        """Keep these rows."""
         if self.pair is not None:
             self.pair = self.pair[0][rows], self.pair[1][rows]
 
@@ -54,7 +53,6 @@ class Pasts:
         return 0 if pair is None else pair[0].shape[2]
 
     def pick(self, rows: Tensor) -> None:
-        """Keep these rows."""
         for past in (*self.own, *self.cross):
             past.pick(rows)
 
@@ -66,5 +64,4 @@ class Hidden:
         self.values: list[Tensor | None] = [None] * layers
 
     def pick(self, rows: Tensor) -> None:
-        """Keep these rows."""
         self.values = [None if value is None else value[:, rows].contiguous() for value in self.values]

@@ -1,18 +1,18 @@
 """Attention between tokens with similar hashes (S2.7; Reformer, Kitaev et al. 2020)."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from vitreous.nn.attention.base import AttentionConfig, common_arguments
-from vitreous.nn.attention.multihead import Attention
-from vitreous.nn.attention.relative import BiasTable, Layout
-from vitreous.nn.attention.scores import Dot
-from vitreous.nn.attention.softmax import join_partial, partial_attention
+from vitreous.nn.attention.bias import BiasTable, Layout
+from vitreous.nn.attention.multihead import Attention, AttentionConfig, common_arguments
+from vitreous.nn.attention.scores import Dot, join_partial, partial_attention
 from vitreous.nn.attention.sparse import Sparse
 
 if TYPE_CHECKING:
@@ -29,11 +29,6 @@ class LshAttention(AttentionConfig):
     hashes: int = 4
     """Rounds of hashing; more rounds come nearer to full attention."""
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._at_least(0, "hashes")
-        self._set("hashes", self.hashes or 4)
-
     def build(self, c: "ViTConfig", layer: int, layout: Layout) -> Attention | None:
         return Lsh(self.hashes, layer, layout, *common_arguments(c, layout))
 
@@ -44,10 +39,7 @@ class Lsh(Sparse):
     The hash of a vector is the nearest axis of a random frame. Queries and keys are sorted by their hashes; a chunk of
     queries attends to the keys with the nearest hashes, twice as many as the chunk has queries. Further rounds with
     other frames find keys that one round has missed; a key that several rounds find counts once. Grows as N log N.
-
-    Args:
-        rounds: rounds of hashing.
-        layer: seed of the frames, which are saved with the weights.
+    The layer seeds the frames, which are saved with the weights.
     """
 
     frames: Tensor
@@ -61,19 +53,17 @@ class Lsh(Sparse):
         frames = torch.randn(rounds, 2, d, self.ways // 2, generator=torch.Generator().manual_seed(layer))
         self.register_buffer("frames", frames)
 
-    def _tokens(self, scored: Dot, v: Tensor, mask: Tensor | None, bias: BiasTable | None, dropout: float) -> Tensor:
-        p = self.prefix
+    def _tokens(self, scored: Dot, v: Tensor, mask: Tensor | None, bias: BiasTable | None) -> Tensor:
+        p, dropout = self.prefix, self.active_dropout
         if not scored.q.shape[2]:
             return scored.q
-        rounds = self._rounds(scored, mask)
-        recompute = torch.is_grad_enabled() and scored.q[..., 0].numel() * 2 * _CHUNK > self.recompute_above
-        parts, q = [], scored.q * scored.scale
-        for i in range(len(rounds)):
-            arguments = q, scored.k[:, :, p:], v[:, :, p:], rounds[: i + 1], mask, bias, dropout
-            if recompute:
-                parts.append(checkpoint(self._round, *arguments, use_reentrant=False, preserve_rng_state=dropout > 0))
-            else:
-                parts.append(self._round(*arguments))
+        rounds, q = self._rounds(scored, mask), scored.q * scored.scale
+        attend: Callable[..., tuple[Tensor, ...]] = self._round
+        if torch.is_grad_enabled() and scored.q[..., 0].numel() * 2 * _CHUNK > self.recompute_above:
+            attend = partial(checkpoint, self._round, use_reentrant=False, preserve_rng_state=dropout > 0)
+        parts = [
+            attend(q, scored.k[:, :, p:], v[:, :, p:], rounds[: i + 1], mask, bias, dropout) for i in range(len(rounds))
+        ]
         if p:
             scores = q @ scored.k[:, :, :p].mT
             scores = scores if bias is None else scores + bias.to_prefix(p)[:, None, :]
@@ -84,11 +74,8 @@ class Lsh(Sparse):
     def _round(
         self, q: Tensor, k: Tensor, v: Tensor, rounds: "list[_Round]", mask: Tensor | None, bias: BiasTable | None,
         dropout: float,
-    ) -> tuple[Tensor, Tensor]:  # fmt: skip
-        """Attention of the queries to the keys that only the last of the rounds finds.
-
-        Returns the mixed values and the log of the softmax denominator.
-        """
+    ) -> tuple[Tensor, ...]:  # fmt: skip
+        """`partial_attention` of the queries to the keys that only the last of the rounds finds."""
         *earlier, current = rounds
         queries, keys = current.queries, current.keys  # (B, heads, chunks, n), (B, heads, chunks, m)
         scores = _take(q, queries) @ _take(k, keys).mT  # (B, heads, chunks, n, m)
@@ -99,21 +86,16 @@ class Lsh(Sparse):
             scores = scores + bias.each(moved)
         if mask is not None:
             present = mask[:, :, 0, self.prefix :].expand(*keys.shape[:2], -1)
-            scores = scores.masked_fill(~_pick(present, keys).unsqueeze(-2), float("-inf"))
-        out, total = partial_attention(scores, _take(v, keys), dropout)
-        return _restore_order(out.flatten(2, 3), queries, q.shape[2]), _restore_order(
-            total.flatten(2, 3), queries, q.shape[2]
-        )
+            scores = scores.masked_fill(~_take(present, keys).unsqueeze(-2), float("-inf"))
+        parts = partial_attention(scores, _take(v, keys), dropout)
+        return tuple(_restore_order(part.flatten(2, 3), queries, q.shape[2]) for part in parts)
 
+    @torch.no_grad()
     def _rounds(self, scored: Dot, mask: Tensor | None) -> "list[_Round]":
         """Chunks of queries and their keys, for each round."""
-        with torch.no_grad():
-            k = scored.k[:, :, self.prefix :]
-            masked = None if mask is None else ~mask[:, :, 0, self.prefix :]
-            return [
-                _sort_into_chunks(self._hash(scored.q, frame), self._hash(k, frame), masked)
-                for frame in self.frames.float()
-            ]
+        k, frames = scored.k[:, :, self.prefix :], self.frames.float()
+        masked = None if mask is None else ~mask[:, :, 0, self.prefix :]
+        return [_sort_into_chunks(self._hash(scored.q, frame), self._hash(k, frame), masked) for frame in frames]
 
     def _hash(self, x: Tensor, frame: Tensor) -> Tensor:
         """`(B, heads, N, d) -> (B, heads, N)`: the nearest axes of two frames."""
@@ -140,7 +122,7 @@ class _Round(NamedTuple):
 
     def attends(self, queries: Tensor, keys: Tensor) -> Tensor:
         """Whether queries `(…, chunks, n)` attend to keys `(…, chunks, m)`: `(B, heads, chunks, n, m)`."""
-        rank, start = _pick(self.rank, keys).unsqueeze(-2), _pick(self.start, queries).unsqueeze(-1)
+        rank, start = _take(self.rank, keys).unsqueeze(-2), _take(self.start, queries).unsqueeze(-1)
         return (rank >= start) & (rank < start + self.keys.shape[-1])
 
 
@@ -161,31 +143,25 @@ def _sort_into_chunks(queries: Tensor, keys: Tensor, masked: Tensor | None) -> _
     hashes, order = queries.sort(dim=2, stable=True)
     key_hashes, sorted_keys = keys.sort(dim=2, stable=True)
     fill = chunks * _CHUNK - count
-    order = torch.cat([order, order[:, :, -1:].expand(-1, -1, fill)], dim=2).unflatten(2, (chunks, _CHUNK))
-    hashes = torch.cat([hashes, hashes[:, :, -1:].expand(-1, -1, fill)], dim=2).unflatten(2, (chunks, _CHUNK))
+    order, hashes = (
+        torch.cat([part, part[:, :, -1:].expand(-1, -1, fill)], dim=2).unflatten(2, (chunks, _CHUNK))
+        for part in (order, hashes)
+    )
     low = torch.searchsorted(key_hashes, hashes[..., 0].contiguous())
     high = torch.searchsorted(key_hashes, hashes[..., -1].contiguous(), right=True)
     start = ((low + high) // 2 - width // 2).clamp(max=last).clamp(min=0)  # (B, heads, chunks)
-    nearest = _pick(sorted_keys, start.unsqueeze(-1) + torch.arange(width, device=start.device))
+    nearest = _take(sorted_keys, start.unsqueeze(-1) + torch.arange(width, device=start.device))
     of_query = _restore_order(start.unsqueeze(-1).expand_as(order).flatten(2, 3), order, count)
-    order_of_keys = torch.arange(count, device=start.device, dtype=torch.int32).expand_as(sorted_keys)
-    rank = torch.empty_like(order_of_keys, memory_format=torch.contiguous_format).scatter_(
-        2, sorted_keys, order_of_keys
-    )
+    ranks = torch.arange(count, device=start.device, dtype=torch.int32).expand_as(sorted_keys)
+    rank = torch.empty_like(ranks, memory_format=torch.contiguous_format).scatter_(2, sorted_keys, ranks)
     return _Round(order, nearest, of_query.int(), rank)
 
 
 def _take(x: Tensor, index: Tensor) -> Tensor:
-    """Rows of `(B, heads, N, d)` at `(B, heads, chunks, n)`: `(B, heads, chunks, n, d)`."""
-    flat = index.flatten(2).unsqueeze(-1).expand(-1, -1, -1, x.shape[-1])
-    rows: Tensor = x.gather(2, flat).unflatten(2, index.shape[2:])
-    return rows
-
-
-def _pick(x: Tensor, index: Tensor) -> Tensor:
-    """Values of `(B, heads, N)` at `(B, heads, chunks, n)`."""
-    values: Tensor = x.gather(2, index.flatten(2)).view_as(index)
-    return values
+    """Values of `(B, heads, N)`, or rows of `(B, heads, N, d)`, at `(B, heads, chunks, n)`."""
+    flat = index.flatten(2)
+    flat = flat if x.dim() == 3 else flat.unsqueeze(-1).expand(-1, -1, -1, x.shape[-1])
+    return torch.unflatten(x.gather(2, flat), 2, index.shape[2:])
 
 
 def _restore_order(x: Tensor, index: Tensor, count: int) -> Tensor:

@@ -7,23 +7,29 @@ a CPU needs memory for all pairs even with the fused kernel.
 """
 
 import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from vitreous.core.errors import InputError, check_choice
+from vitreous.core.settings import Settings
+from vitreous.nn.attention.bias import BiasTable, Layout
 from vitreous.nn.attention.cache import Past
-from vitreous.nn.attention.relative import BiasTable
-from vitreous.nn.attention.scores import SCORES, Dot, dot, logits, scaled_dot
-from vitreous.nn.attention.softmax import additive_mask, reduce_weights, select_samples, weigh
+from vitreous.nn.attention.scores import SCORES, Dot, dot, logits, sample_weights, scaled_dot, weigh
 from vitreous.nn.kernels import kernels, multiplies_in_bfloat16
 from vitreous.nn.kernels.linear import Linear
 from vitreous.nn.record import Reduce, Reduced, Sink, keep, wants_keys
 
+if TYPE_CHECKING:
+    from vitreous.nn.config import ViTConfig
+
 Bias = Tensor | BiasTable | None
 """Added to the logits: the bias of all pairs, or a table to look it up."""
-
 
 _PACKED = kernels("nn.kernels.packed")
 
@@ -85,36 +91,41 @@ class Attention(nn.Module):
             sink: receives the keys and the attention weights; None for the fast path.
             past: cache of keys and values of the tokens before `x`, or of a fixed context; new ones are added.
         """
-        if context is None and mask is None and past is None:
-            packed = self._packed(x, bias, sink)
-            if packed is not None:
-                return self._project(packed)
+        if context is None and past is None:
+            out = self._self_attention(x, mask, bias, sink)
+            if out is not None:
+                return out
         q, k, v = self._split(x, context, past)
         scored = self._score(self.query_norm(q), keep(sink, "keys", self.key_norm(k)), self.score)
-        dropout = self.dropout if self.training else 0.0
         if isinstance(sink, Reduced):
             if sink.reduce is not None:  # else only the keys
-                keep(sink, "weights", self._reduced(scored, *self.pairs(scored, mask, bias), sink.reduce))
+                weights_of = partial(sample_weights, scored, *self.pairs(scored, mask, bias))
+                keep(sink, "weights", self._reduced(weights_of, scored.shape, sink.reduce))
             sink = None  # from here on the fast path
         if isinstance(scored, Dot) and sink is None:
-            mixed = self.mix(scored, v, mask, bias, dropout)
+            mixed = self.mix(scored, v, mask, bias)
         else:
             weights = keep(sink, "weights", weigh(logits(scored), *self.pairs(scored, mask, bias)))
-            mixed = F.dropout(weights.to(v.dtype), dropout, training=self.training) @ v
-        return self._project(mixed.transpose(1, 2).flatten(2))  # (B, heads, N, d) -> (B, N, D)
+            mixed = F.dropout(weights.to(v.dtype), self.dropout, self.training) @ v
+        return self._project(mixed)
+
+    @property
+    def active_dropout(self) -> float:
+        """Dropout on the attention weights: 0 unless the model is trained."""
+        return self.dropout if self.training else 0.0
 
     def _project(self, mixed: Tensor) -> Tensor:
-        out: Tensor = self.project(mixed)
+        out: Tensor = self.project(mixed.transpose(1, 2).flatten(2))  # (B, heads, N, d) -> (B, N, D)
         return out
 
-    def _packed(self, x: Tensor, bias: Bias, sink: Sink) -> Tensor | None:
-        """The mixed values `(B, N, D)` by our own GPU kernel for short sequences; None where it does not apply.
+    def _self_attention(self, x: Tensor, mask: Tensor | None, bias: Bias, sink: Sink) -> Tensor | None:
+        """Self-attention by our own GPU kernel for short sequences; None where it does not apply.
 
         It takes a bias without gradients that is the same for all queries and heads, and can store the keys.
         """
         dim, d = x.shape[2], x.shape[2] // self.heads
-        plain = type(self) is Attention and self._score in (dot, scaled_dot) and not self.qk_norm
-        if _PACKED is None or not plain or (self.training and self.dropout) or not multiplies_in_bfloat16(x):
+        plain = type(self) is Attention and self._score in (dot, scaled_dot) and not self.qk_norm and mask is None
+        if _PACKED is None or not plain or self.active_dropout or not multiplies_in_bfloat16(x):
             return None
         if x.shape[1] > _PACKED.LONGEST.get(d, 0) or not (sink is None or wants_keys(sink)):
             return None
@@ -126,30 +137,22 @@ class Attention(nn.Module):
         qkv, scale = self.qkv(x, learns=False), d**-0.5 if self._score is scaled_dot else 1.0
         if sink is not None:
             keep(sink, "keys", qkv[..., dim : 2 * dim].unflatten(-1, (self.heads, -1)).transpose(1, 2))
-        mixed: Tensor = _PACKED.packed_attention(qkv, self.qkv.bias, self.heads, scale, weights)[0]
-        return mixed
+        out: Tensor = self.project(_PACKED.packed_attention(qkv, self.qkv.bias, self.heads, scale, weights)[0])
+        return out
 
-    def mix(self, scored: Dot, v: Tensor, mask: Tensor | None, bias: Bias, dropout: float) -> Tensor:
+    def mix(self, scored: Dot, v: Tensor, mask: Tensor | None, bias: Bias) -> Tensor:
         """The fast path: mixed values `(B, heads, N, d)`."""
-        extra = additive_mask(*self.pairs(scored, mask, bias))
-        return F.scaled_dot_product_attention(scored.q, scored.k, v, extra, dropout, scale=scored.scale)
+        return scored.attend(v, *self.pairs(scored, mask, bias), self.active_dropout)
 
     def pairs(self, scored: Dot | Tensor, mask: Tensor | None, bias: Bias) -> tuple[Tensor | None, Tensor | None]:
         """Mask and bias of all pairs, broadcastable to `(B, heads, N, M)`, the bias in the data type of the scores."""
         assert bias is None or isinstance(bias, Tensor)
-        dtype = scored.dtype if isinstance(scored, Tensor) else scored.q.dtype
-        return mask, None if bias is None else bias.to(dtype)
+        return mask, None if bias is None else bias.to(scored.dtype)
 
-    def _reduced(self, scored: Dot | Tensor, mask: Tensor | None, bias: Tensor | None, reduce: Reduce) -> Tensor:
-        """Attention weights, reduced for a sink."""
-        batch, heads, count = (scored if isinstance(scored, Tensor) else scored.q).shape[:3]
-        keys = scored.shape[-1] if isinstance(scored, Tensor) else scored.k.shape[-2]
-
-        def weights(rows: slice) -> Tensor:
-            part = scored[rows] if isinstance(scored, Tensor) else Dot(scored.q[rows], scored.k[rows], scored.scale)
-            return weigh(logits(part), select_samples(mask, rows), select_samples(bias, rows))
-
-        return reduce_weights(weights, batch, heads * count * keys, reduce, self.weights_at_once)
+    def _reduced(self, weights_of: Callable[[slice], Tensor], shape: Sequence[int], reduce: Reduce) -> Tensor:
+        """Attention weights `(B, heads, N, M)`, computed for a few samples at a time, and reduced for a sink."""
+        step = max(1, self.weights_at_once // math.prod(shape[1:]))
+        return torch.cat([reduce(weights_of(slice(i, i + step))) for i in range(0, max(1, shape[0]), step)])
 
     def _split(self, x: Tensor, context: Tensor | None, past: Past | None = None) -> tuple[Tensor, Tensor, Tensor]:
         """Queries of `x`, keys and values of the context: `(B, N, D) -> (B, heads, N, D / heads)` each."""
@@ -161,8 +164,8 @@ class Attention(nn.Module):
 
     def _queries_of(self, x: Tensor) -> Tensor:
         dim = x.shape[-1]
-        q: Tensor = F.linear(x, self.qkv.weight[:dim], self.qkv.bias[:dim]).unflatten(-1, (self.heads, -1))
-        return q.transpose(1, 2)
+        q = F.linear(x, self.qkv.weight[:dim], self.qkv.bias[:dim])
+        return torch.unflatten(q, -1, (self.heads, -1)).transpose(1, 2)
 
     def _keys_of(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Keys and values."""
@@ -170,3 +173,73 @@ class Attention(nn.Module):
         kv = F.linear(x, self.qkv.weight[dim:], self.qkv.bias[dim:])
         k, v = kv.unflatten(-1, (2, self.heads, -1)).permute(2, 0, 3, 1, 4).unbind(0)
         return k, v
+
+
+@dataclass(frozen=True)
+class AttentionConfig(Settings):
+    """Base class of the settings of one kind of attention; 0 stands for the default of a setting."""
+
+    kind: ClassVar[str]
+    """The word for it in `ViTConfig(attention=…)`."""
+    needs_grid: ClassVar[bool] = False
+    """Whether tokens must be a regular grid."""
+    least: ClassVar[int] = 0
+    """Smallest value of its settings."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for field in fields(self):
+            self._at_least(self.least, field.name)
+            self._set(field.name, getattr(self, field.name) or field.default)
+
+    def complete(self, c: "ViTConfig") -> Self:
+        """A copy that fits the rest of the model's settings; `InputError` if there is none."""
+        if not SCORES[c.score].dot:
+            raise InputError(f"score: {c.score!r} needs attention = 'full'; {self.kind!r} takes dot products only")
+        if self.needs_grid and not c.tokenizer.is_grid:
+            raise InputError(f"attention: {self.kind!r} needs a grid; for {c.tokens} use full, lsh or latent")
+        return self
+
+    def build(self, c: "ViTConfig", layer: int, layout: Layout) -> Attention | None:
+        """The attention of one block."""
+        raise NotImplementedError
+
+
+def common_arguments(c: "ViTConfig", layout: Layout) -> tuple[Any, ...]:
+    """The arguments of `Attention`, which all kinds share."""
+    return c.dim, c.heads, c.score, layout.prefix + len(layout.places), c.qk_norm, c.attention_dropout, c.eps
+
+
+@dataclass(frozen=True)
+class FullAttention(AttentionConfig):
+    """Every token attends to all tokens."""
+
+    kind: ClassVar[str] = "full"
+
+    def complete(self, c: "ViTConfig") -> Self:
+        return self
+
+    def build(self, c: "ViTConfig", layer: int, layout: Layout) -> Attention | None:
+        return Attention(*common_arguments(c, layout))
+
+
+_WITHOUT = "with attention = 'none'"  # settings that only attention reads must then have these values
+_OFF = {"cls": False, "registers": 0, "bias": "none", "score": "scaled_dot", "qk_norm": False, "attention_dropout": 0.0}
+
+
+@dataclass(frozen=True)
+class NoAttention(AttentionConfig):
+    """No attention: blocks are MLPs of each token alone. With `pool="mean"` the model is Deep Sets (Zaheer 2017)."""
+
+    kind: ClassVar[str] = "none"
+
+    def complete(self, c: "ViTConfig") -> Self:
+        if c.pool == "cls":
+            raise InputError(f"pool: {_WITHOUT} the class token sees nothing; expected 'mean' or 'attention'")
+        for name, expected in _OFF.items():
+            if (value := getattr(c, name)) != expected:
+                raise InputError(f"{name}: found {value!r}, but {_WITHOUT} it has no use; expected {expected!r}")
+        return self
+
+    def build(self, c: "ViTConfig", layer: int, layout: Layout) -> Attention | None:
+        return None

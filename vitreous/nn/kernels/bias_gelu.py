@@ -1,7 +1,7 @@
 # mypy: disable-error-code="no-untyped-def, untyped-decorator, import-not-found, no-untyped-call"
 """Bias and GELU in one pass on a GPU; the backward pass also sums the gradient of the bias.
 
-Φ is computed as in `vitreous.nn.kernels.gelu`.
+Φ is computed as in `vitreous.nn.kernels.linear`.
 """
 
 from typing import Any

@@ -20,9 +20,9 @@ LONGEST = {16: 512, 32: 512, 64: 256}
 
 
 @triton.jit
-def _load(at, i, e, step, count):
+def _load(at, i, channel, step, count):
     """Rows of queries, keys or values; zero beyond the end."""
-    return tl.load(at + i[:, None] * step + e[None, :], mask=i[:, None] < count, other=0.0)
+    return tl.load(at + i[:, None] * step + channel[None, :], mask=i[:, None] < count, other=0.0)
 
 
 @triton.jit
@@ -35,16 +35,16 @@ def _forward(
     wide: tl.constexpr = heads * d
     step: tl.constexpr = 3 * wide
     base = qkv + sample * count * step + head * d
-    e = tl.arange(0, d)
+    channel = tl.arange(0, d)
     i = block * rows + tl.arange(0, rows)
-    q = _load(base, i, e, step, count)
+    q = _load(base, i, channel, step, count)
     top = tl.full([rows], float("-inf"), tl.float32)
     total = tl.zeros([rows], tl.float32)
     mixed = tl.zeros([rows, d], tl.float32)
     for start in range(0, count, cols):
         j = start + tl.arange(0, cols)
-        k = _load(base + wide, j, e, step, count)
-        v = _load(base + 2 * wide, j, e, step, count)
+        k = _load(base + wide, j, channel, step, count)
+        v = _load(base + 2 * wide, j, channel, step, count)
         s = tl.dot(q, tl.trans(k)) * scale
         if weighted:
             s += tl.load(sizes + sample * count + j, mask=j < count, other=0.0)[None, :]
@@ -56,7 +56,7 @@ def _forward(
         mixed = mixed * fall[:, None] + tl.dot(p.to(v.dtype), v)
         top = higher
     mixed = mixed / total[:, None]
-    where = out + (sample * count + i[:, None]) * wide + head * d + e[None, :]
+    where = out + (sample * count + i[:, None]) * wide + head * d + channel[None, :]
     tl.store(where, mixed.to(out.dtype.element_ty), mask=i[:, None] < count)
     tl.store(log + tl.program_id(1).to(tl.int64) * count + i, top + tl.log2(total), mask=i < count)
 
@@ -75,36 +75,36 @@ def _backward(
     outs, grad_outs = out + sample * count * wide + head * d, grad_out + sample * count * wide + head * d
     logs = log + tl.program_id(1).to(tl.int64) * count
     grads = grad + sample * count * step + head * d
-    e = tl.arange(0, d)
+    channel = tl.arange(0, d)
     if part < parts:
         j = part * held + tl.arange(0, held)
-        k = _load(base + wide, j, e, step, count)
-        v = _load(base + 2 * wide, j, e, step, count)
+        k = _load(base + wide, j, channel, step, count)
+        v = _load(base + 2 * wide, j, channel, step, count)
         dk = tl.zeros([held, d], tl.float32)
         dv = tl.zeros([held, d], tl.float32)
         for start in range(0, count, passing):
             i = start + tl.arange(0, passing)
-            q = _load(base, i, e, step, count)
-            g, own, lse = _load_gradient(outs, grad_outs, logs, i, e, wide, count)
+            q = _load(base, i, channel, step, count)
+            g, own, lse = _load_gradient(outs, grad_outs, logs, i, channel, wide, count)
             p = tl.exp2(tl.dot(k, tl.trans(q)) * scale - lse[None, :])  # (keys, queries)
             dv += tl.dot(p.to(g.dtype), g)
             dk += tl.dot((p * (tl.dot(v, tl.trans(g)) - own[None, :])).to(q.dtype), q)
         total = sums + ((sample * parts + part) * 3 + 1) * wide + head * d
-        _store(grads + wide, total, dk * natural, j, e, step, count)
-        _store(grads + 2 * wide, total + wide, dv, j, e, step, count)
+        _store(grads + wide, total, dk * natural, j, channel, step, count)
+        _store(grads + 2 * wide, total + wide, dv, j, channel, step, count)
     else:
         i = (part - parts) * held + tl.arange(0, held)
-        q = _load(base, i, e, step, count)
-        g, own, lse = _load_gradient(outs, grad_outs, logs, i, e, wide, count)
+        q = _load(base, i, channel, step, count)
+        g, own, lse = _load_gradient(outs, grad_outs, logs, i, channel, wide, count)
         dq = tl.zeros([held, d], tl.float32)
         for start in range(0, count, passing):
             j = start + tl.arange(0, passing)
-            k = _load(base + wide, j, e, step, count)
-            v = _load(base + 2 * wide, j, e, step, count)
+            k = _load(base + wide, j, channel, step, count)
+            v = _load(base + 2 * wide, j, channel, step, count)
             p = tl.exp2(tl.dot(q, tl.trans(k)) * scale - lse[:, None])  # (queries, keys)
             dq += tl.dot((p * (tl.dot(g, tl.trans(v)) - own[:, None])).to(k.dtype), k)
         total = sums + (sample * parts + part - parts) * 3 * wide + head * d
-        _store(grads, total, dq * natural, i, e, step, count)
+        _store(grads, total, dq * natural, i, channel, step, count)
 
 
 @triton.jit
@@ -120,44 +120,42 @@ def _backward_whole(
     outs, grad_outs = out + sample * count * wide + head * d, grad_out + sample * count * wide + head * d
     logs = log + tl.program_id(1).to(tl.int64) * count
     grads, total = grad + sample * count * step + head * d, sums + sample * step + head * d
-    e = tl.arange(0, d)
+    channel = tl.arange(0, d)
     j = tl.arange(0, held)
-    k = _load(base + wide, j, e, step, count)
-    v = _load(base + 2 * wide, j, e, step, count)
+    k = _load(base + wide, j, channel, step, count)
+    v = _load(base + 2 * wide, j, channel, step, count)
     dk = tl.zeros([held, d], tl.float32)
     dv = tl.zeros([held, d], tl.float32)
     asked = tl.zeros([d], tl.float32)
     for start in range(0, count, passing):
         i = start + tl.arange(0, passing)
-        q = _load(base, i, e, step, count)
-        g, own, lse = _load_gradient(outs, grad_outs, logs, i, e, wide, count)
+        q = _load(base, i, channel, step, count)
+        g, own, lse = _load_gradient(outs, grad_outs, logs, i, channel, wide, count)
         p = tl.exp2(tl.dot(k, tl.trans(q)) * scale - lse[None, :])  # (keys, queries)
         dv += tl.dot(p.to(g.dtype), g)
         ds = (p * (tl.dot(v, tl.trans(g)) - own[None, :])).to(q.dtype)  # keys beyond the end are zero: no harm below
         dk += tl.dot(ds, q)
         dq = tl.dot(tl.trans(ds), k) * natural
-        tl.store(grads + i[:, None] * step + e[None, :], dq.to(grads.dtype.element_ty), mask=i[:, None] < count)
+        tl.store(grads + i[:, None] * step + channel[None, :], dq.to(grads.dtype.element_ty), mask=i[:, None] < count)
         asked += tl.sum(dq, 0)  # queries beyond the end have no gradient
-    tl.store(total + e, asked)
-    _store(grads + wide, total + wide, dk * natural, j, e, step, count)
-    _store(grads + 2 * wide, total + 2 * wide, dv, j, e, step, count)
+    tl.store(total + channel, asked)
+    _store(grads + wide, total + wide, dk * natural, j, channel, step, count)
+    _store(grads + 2 * wide, total + 2 * wide, dv, j, channel, step, count)
 
 
 @triton.jit
-def _load_gradient(outs, grad_outs, logs, i, e, wide, count):
+def _load_gradient(outs, grad_outs, logs, i, channel, wide, count):
     """For some queries: output gradient, its product with the output, and log of the softmax denominator."""
-    inside = i[:, None] < count
-    o = tl.load(outs + i[:, None] * wide + e[None, :], mask=inside, other=0.0)
-    g = tl.load(grad_outs + i[:, None] * wide + e[None, :], mask=inside, other=0.0)
+    o, g = _load(outs, i, channel, wide, count), _load(grad_outs, i, channel, wide, count)
     own = tl.sum(o.to(tl.float32) * g.to(tl.float32), 1)
     return g, own, tl.load(logs + i, mask=i < count, other=float("inf"))  # beyond the end weights are zero
 
 
 @triton.jit
-def _store(grads, total, values, i, e, step, count):
+def _store(grads, total, values, i, channel, step, count):
     inside = i[:, None] < count
-    tl.store(grads + i[:, None] * step + e[None, :], values.to(grads.dtype.element_ty), mask=inside)
-    tl.store(total + e, tl.sum(tl.where(inside, values, 0.0), 0))
+    tl.store(grads + i[:, None] * step + channel[None, :], values.to(grads.dtype.element_ty), mask=inside)
+    tl.store(total + channel, tl.sum(tl.where(inside, values, 0.0), 0))
 
 
 _FORWARD = {"rows": 64, "cols": 64, "num_warps": 4, "num_stages": 3}

@@ -1,7 +1,12 @@
 """Which tokens of the input each token represents, while tokens are merged and dropped from layer to layer.
 
-Prefix tokens (class token, registers) are included; they come first and represent themselves only.
+Prefix tokens (class token, registers) are included; they come first and represent themselves only. `match` finds the
+tokens to merge by bipartite soft matching (Bolya et al. 2023, section 3), without clustering: tokens are assigned
+alternately to two sets, so that neighbours are in different sets, and each token of the second set is matched with the
+token of the first set whose key is most similar.
 """
+
+from contextlib import AbstractContextManager, nullcontext
 
 import torch
 import torch.nn.functional as F
@@ -16,7 +21,6 @@ class Groups:
     Args:
         tokens: `(B, N, D)`, prefix tokens first.
         mask: `(B, N - prefix)`, False for missing tokens; None if none is missing.
-        prefix: class token and registers.
 
     Attributes:
         size: `(B, n)`, number of input tokens that each token represents; 0 for empty places. None while every token
@@ -118,3 +122,40 @@ def rows(x: Tensor, index: Tensor) -> Tensor:
 def _flat(index: Tensor, count: int) -> Tensor:
     """Indices within each sample `(B, k)` as indices of the flattened batch `(B * k)`."""
     return (index + count * torch.arange(index.shape[0], device=index.device).unsqueeze(1)).flatten()
+
+
+def match(keys: Tensor, size: Tensor | None, prefix: int, at_once: int = 2**22) -> tuple[Tensor, Tensor, Tensor]:
+    """For every second token: its similarity to the most similar token, its index, and the index of that token.
+
+    Args:
+        keys: `(B, heads, n, d)` of the attention.
+        size: `(B, n)`, 0 for empty places, which are behind all others and are matched last.
+        prefix: tokens at the front that are not matched.
+        at_once: similarities of a sample that are in memory at the same time.
+
+    Returns:
+        Cosines `(B, k)`, tokens `a` `(B, k)` and partners `b` `(B, k)` among the n; k is half of n - prefix.
+    """
+    unit = F.normalize(keys[:, :, prefix:].float().mean(1), dim=-1)
+    second, first = unit[:, 1::2], unit[:, ::2]
+    step = max(1, at_once // max(1, first.shape[1]))
+    with full_precision(keys):  # half precision cannot distinguish angles below 7°
+        parts = [_most_similar(part, first, size, prefix) for part in second.split(step, dim=1)]
+    similarity, partner = (torch.cat(part, dim=1) for part in zip(*parts, strict=True))
+    if size is not None:
+        similarity = similarity.masked_fill(size[:, prefix + 1 :: 2] <= 0, float("-inf"))
+    a = torch.arange(prefix + 1, keys.shape[2], 2, device=keys.device).expand(keys.shape[0], -1)
+    return similarity, a, prefix + 2 * partner
+
+
+def full_precision(x: Tensor) -> AbstractContextManager[None]:
+    """Matrix multiplication in the data type of its factors, also under autocast."""
+    mixed = x.device.type != "meta" and torch.is_autocast_enabled(x.device.type)
+    return torch.autocast(x.device.type, enabled=False) if mixed else nullcontext()
+
+
+def _most_similar(second: Tensor, first: Tensor, size: Tensor | None, prefix: int) -> tuple[Tensor, Tensor]:
+    cosines = second @ first.mT  # (B, k, k')
+    if size is not None:
+        cosines = cosines.masked_fill((size[:, None, prefix::2] <= 0), float("-inf"))
+    return cosines.max(-1)

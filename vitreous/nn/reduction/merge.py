@@ -5,23 +5,18 @@ it has members.
 """
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 
 from torch import Tensor, nn
 
 from vitreous.core.errors import InputError
 from vitreous.nn.execution import executing, unwrap
-from vitreous.nn.reduction.groups import Groups
-from vitreous.nn.reduction.matching import match
+from vitreous.nn.reduction.groups import Groups, match
 from vitreous.nn.vit import ViT
 
 
 class Merging:
-    """Merges r tokens in every block, or half of the tokens if that is less.
-
-    Args:
-        r: tokens to merge in each block. Several numbers are for the first blocks; the blocks after them merge none.
-    """
+    """Merges r tokens in every block, as `merged` describes."""
 
     def __init__(self, r: int | Sequence[int]) -> None:
         self.r = _numbers(r)
@@ -60,27 +55,21 @@ def merged(model: nn.Module, r: int | Sequence[int]) -> Iterator[None]:
     >>> [seen[f"blocks.{i}.out"].shape[1] for i in range(4)], seen.attention[3].shape
     ([391, 331, 271, 211], torch.Size([2, 4, 451, 451]))
     """
-    if not any(_numbers(r)):
-        yield
-        return
-    with executing(check_mergeable(model, r), reducer=Merging(r)):
+    with executing(check_mergeable(model, r), reducer=Merging(r)) if any(_numbers(r)) else nullcontext():
         yield
 
 
 def check_mergeable(model: nn.Module, r: int | Sequence[int]) -> ViT:
     """The model without its wrapper; `InputError` if it cannot merge r tokens in each block."""
-    numbers = _numbers(r)
-    inner = unwrap(model)
+    numbers, inner = _numbers(r), unwrap(model)
     if not isinstance(inner, ViT):
         raise InputError(f"merge: a {type(inner).__name__} has no tokens to merge")
     inner.config.check_reducible("merge")
     if inner.thresholds is not None:
         raise InputError("merge: the model already merges and drops tokens by learned thresholds")
-    most, depth = inner.tokenizer.most, inner.config.depth
-    if max(numbers) > most // 2:
-        raise InputError(
-            f"merge: found {max(numbers)}, but of {most} tokens a block can merge half at most, {most // 2}"
-        )
+    most, half, depth = inner.tokenizer.most, inner.tokenizer.most // 2, inner.config.depth
+    if max(numbers) > half:
+        raise InputError(f"merge: found {max(numbers)}, but of {most} tokens a block can merge half at most, {half}")
     if len(numbers) > depth:
         raise InputError(f"merge: found {len(numbers)} numbers, but the model has {depth} blocks")
     return inner

@@ -8,11 +8,9 @@ gradient of a sigmoid, so that the thresholds learn from the loss. In evaluation
 import torch
 from torch import Tensor, nn
 
-from vitreous.nn.reduction.groups import Groups
-from vitreous.nn.reduction.matching import full_precision, match
+from vitreous.nn.reduction.groups import Groups, full_precision, match
 
-TEMPERATURE = 0.1
-"""Width of the sigmoid that provides the gradient of a threshold, in units of the threshold."""
+_TEMPERATURE = 0.1  # width of the sigmoid that provides the gradient of a threshold, in units of the threshold
 _LEAST = 1e-6  # the smallest unit
 
 
@@ -62,9 +60,9 @@ class Thresholds(nn.Module):
         """The attention that each token receives."""
         return Received(groups.size)
 
-    def forward(self, x: Tensor, layer: int, groups: Groups, keys: Tensor, reduced: Tensor) -> Tensor:
+    def forward(self, x: Tensor, layer: int, groups: Groups, keys: Tensor, importance: Tensor) -> Tensor:
         """Reduce tokens `(B, n, D)` to the largest number that a sample keeps; in training their number stays."""
-        prefix, importance = groups.prefix, reduced
+        prefix = groups.prefix
         if x.shape[1] - prefix > 1:
             similarity, a, b = match(keys, groups.size, prefix)
             present = similarity.isfinite()
@@ -91,7 +89,7 @@ class Thresholds(nn.Module):
         hard = ((margin > 0) | always).float()
         if not self.training:
             return hard
-        soft = torch.sigmoid(margin / TEMPERATURE)
+        soft = torch.sigmoid(margin / _TEMPERATURE)
         return hard + (soft - soft.detach())
 
 

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from vitreous.core.errors import InputError
 from vitreous.core.settings import Settings
-from vitreous.nn.attention.relative import Layout
+from vitreous.nn.attention.bias import Layout
 
 if TYPE_CHECKING:
     from vitreous.nn.config import ViTConfig
