@@ -28,14 +28,11 @@ class MachinePeak:
 
 def measure_peak(setting: Setting) -> MachinePeak:
     """Multiply large matrices in the precision of the model, and copy a large array (reads and writes count)."""
-    products = [
-        2 * side**3 / _fastest(_product(side, setting), setting.device, rounds)
-        for side, rounds in _SIDES[setting.device].items()
-    ]
-    size = _COPIED[setting.device]
-    source = torch.ones(size // 4, device=setting.device)
+    device, size = setting.device, _COPIED[setting.device]
+    products = [2 * n**3 / _fastest(_product(n, setting), device, rounds) for n, rounds in _SIDES[device].items()]
+    source = torch.ones(size // 4, device=device)
     target = torch.zeros_like(source)
-    return MachinePeak(max(products), 2 * size / _fastest(lambda: target.copy_(source), setting.device, 5))
+    return MachinePeak(max(products), 2 * size / _fastest(lambda: target.copy_(source), device, 5))
 
 
 def _product(side: int, setting: Setting) -> Step:
@@ -51,11 +48,9 @@ def _fastest(step: Step, device: str, rounds: int) -> float:
 
 @dataclass(frozen=True)
 class Work:
-    """Operations and bytes of a step.
+    """Parameters of a model, operations for one sample, and bytes of a step.
 
     Args:
-        parameters: of the model.
-        flops: operations for one sample.
         fixed: bytes that every step moves: weights; in training also gradients and two moments, read and written.
         bytes: of the input and output of one sample.
     """

@@ -1,8 +1,9 @@
 """`measure`: throughput, latency, memory and share of the machine's peak, of one model and the same model elsewhere."""
 
+import statistics
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -13,14 +14,12 @@ from torch import nn
 from vitreous.bench import memory
 from vitreous.bench.fresh_process import ProcessDiedError, run_in_fresh_process
 from vitreous.bench.machine_peak import MachinePeak, Work, count_work, measure_peak
-from vitreous.bench.peak_memory import PeakMemory, largest_batch, measure_memory
 from vitreous.bench.peers import OURS, build_all
-from vitreous.bench.result import Result, Row
-from vitreous.bench.timing import Setting, Step, make_step, median_ratio, time_steps
+from vitreous.bench.timing import Setting, make_step, median_ratio, time_steps
 from vitreous.core.errors import InputError, first_line
 from vitreous.nn.models import Config
+from vitreous.run.folder import TASK
 from vitreous.run.predictor import Predictor, load
-from vitreous.run.task_file import TASK
 from vitreous.zoo.cost import example_inputs
 from vitreous.zoo.variants import model_config
 from vitreous.zoo.weights import CONFIG, read_config
@@ -31,6 +30,84 @@ _TARGET = 0.1  # seconds of a step at peak rate, for the default batch
 _MOST = {"cpu": 64, "cuda": 256}
 _SECONDS, _ROUNDS = 5.0, (5, 50)  # of the timing
 T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Row:
+    """One library at one batch.
+
+    Args:
+        seconds: per step, in each round.
+        memory: peak bytes; None if not measured.
+        ratio: median over the rounds of its time / ours; above 1 ours is faster.
+    """
+
+    library: str
+    batch: int
+    seconds: Sequence[float]
+    memory: int | None
+    ratio: float
+
+    @property
+    def median(self) -> float:
+        """Median seconds per step."""
+        return statistics.median(self.seconds)
+
+    @property
+    def p90(self) -> float:
+        """90th percentile of the seconds per step."""
+        return statistics.quantiles(self.seconds, n=10, method="inclusive")[-1]
+
+    @property
+    def rate(self) -> float:
+        """Samples per second."""
+        return self.batch / self.median
+
+
+@dataclass(frozen=True)
+class Result:
+    """All measurements, batches in ascending order; `notes` gives the libraries that are missing and why."""
+
+    name: str
+    setting: Setting
+    threads: int
+    work: Work
+    peak_rates: MachinePeak
+    rows: Sequence[Row]
+    notes: dict[str, str]
+
+    def share(self, row: Row) -> float:
+        """Share of the machine's peak operations per second."""
+        return self.work.flops * row.rate / self.peak_rates.flops
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, ready for JSON; seconds, bytes, operations."""
+        floors = {row.batch: self.work.floors(row.batch, self.peak_rates) for row in self.rows}
+        return {
+            "model": self.name,
+            **asdict(self.setting),
+            "threads": self.threads,
+            "parameters": self.work.parameters,
+            "flops_per_sample": self.work.flops,
+            "peak_flops_per_second": self.peak_rates.flops,
+            "peak_bytes_per_second": self.peak_rates.bytes,
+            "rows": [self._row(row) for row in self.rows],
+            "floors": [{"batch": n, "flops_seconds": f, "bytes_seconds": b} for n, (f, b) in floors.items()],
+            "notes": self.notes,
+        }
+
+    def _row(self, row: Row) -> dict[str, Any]:
+        return {
+            "library": row.library,
+            "batch": row.batch,
+            "rounds": len(row.seconds),
+            "median_seconds": row.median,
+            "p90_seconds": row.p90,
+            "samples_per_second": row.rate,
+            "peak_memory_bytes": row.memory,
+            "share_of_peak": self.share(row),
+            "time_over_ours": row.ratio,
+        }
 
 
 @dataclass(frozen=True)
@@ -45,19 +122,16 @@ class Subject:
 def resolve_model(what: str, device: str) -> Subject:
     """The model in a run folder, in a folder with a `config.json`, or of that name."""
     path = Path(what)
-    if path.exists() or "/" in what:
-        if (path / CONFIG).is_file() and not (path / TASK).is_file():
-            return Subject(what, read_config(path))
-        predictor = load(path, device)
-        return Subject(what, predictor.model.config, predictor)
-    return Subject(what, model_config(what))
+    if not path.exists() and "/" not in what:
+        return Subject(what, model_config(what))
+    if (path / CONFIG).is_file() and not (path / TASK).is_file():
+        return Subject(what, read_config(path))
+    predictor = load(path, device)
+    return Subject(what, predictor.model.config, predictor)
 
 
 def measure(
-    subject: Subject,
-    batches: Sequence[int],
-    setting: Setting,
-    progress: Callable[[str, float], None] = lambda stage, share: None,
+    subject: Subject, batches: Sequence[int], setting: Setting, progress: Callable[[str, float], None]
 ) -> Result:
     """Measure the model in all installed libraries. Batch 1 is always included, for the latency.
 
@@ -74,16 +148,18 @@ def measure(
     progress("building models", 0.1)
     models, notes = build_all(subject.config, setting.train)
     progress("memory", 0.2)
-    taken = _memory(subject, list(models), sizes, setting)
+    peaks = _memory(subject, list(models), sizes, setting)
     rows: list[Row] = []
     for i, batch in enumerate(sizes):
-        fit = {library: model for library, model in models.items() if library not in taken or taken[library][i]}
+        fit = {library: model for library, model in models.items() if library not in peaks or peaks[library][i]}
         notes |= {library: f"out of memory at batch {batch:,}" for library in models if library not in fit}
-        begun, length = 0.4 + 0.6 * i / len(sizes), 0.6 / len(sizes)
-        stage_progress = _scaled(progress, f"batch {batch:,}", begun, length)
-        times = _with_clear_errors(subject, batch, setting, _time, subject, fit, batch, setting, stage_progress)
+
+        def show(share: float, stage: str = f"batch {batch:,}", finished: int = i) -> None:
+            progress(stage, 0.4 + 0.6 * (finished + share) / len(sizes))
+
+        times = _with_clear_errors(subject, batch, setting, _time, subject, fit, batch, setting, show)
         for library, seconds in times.items():
-            peak = taken[library][i] if library in taken else None
+            peak = peaks[library][i] if library in peaks else None
             rows.append(Row(library, batch, seconds, peak, median_ratio(seconds, times[OURS])))
     peak_rates = peak_rates.maximum(measure_peak(setting))
     return Result(subject.name, setting, torch.get_num_threads(), work, peak_rates, rows, notes)
@@ -95,34 +171,26 @@ def _default_batch(work: Work, peak_rates: MachinePeak, device: str) -> int:
     return 1 << (max(1, most).bit_length() - 1)
 
 
-def _scaled(progress: Callable[[str, float], None], stage: str, begun: float, length: float) -> Callable[[float], None]:
-    """Report the progress of a stage as a part of the whole."""
-    return lambda share: progress(stage, begun + share * length)
-
-
 def _time(
     subject: Subject, models: dict[str, nn.Module], batch: int, setting: Setting, progress: Callable[[float], None]
 ) -> dict[str, list[float]]:
     """Seconds per step of each library, and of the run's predictor, in each round."""
     inputs = example_inputs(subject.config, batch, setting.device)
     steps = {library: make_step(model, inputs, subject.config.out, setting) for library, model in models.items()}
-    if subject.predictor is not None and not setting.train:
-        steps[PREDICT] = _prediction(subject.predictor, batch)
+    predictor = subject.predictor
+    if predictor is not None and not setting.train:
+        samples = np.random.default_rng(0).random((batch, *subject.config.input), dtype=np.float32)
+        steps[PREDICT] = lambda: predictor(samples)
     repeats = 10 if setting.device == "cuda" and batch > 1 else 1  # for the latency, synchronise after each step
     return time_steps(steps, setting.device, _ROUNDS, _SECONDS, repeats, progress=progress)
 
 
-def _prediction(predictor: Predictor, batch: int) -> Step:
-    samples = np.random.default_rng(0).random((batch, *predictor.model.config.input), dtype=np.float32)
-    return lambda: predictor(samples)
-
-
-def _memory(subject: Subject, libraries: Sequence[str], batches: Sequence[int], setting: Setting) -> PeakMemory:
+def _memory(subject: Subject, libraries: Sequence[str], batches: Sequence[int], setting: Setting) -> memory.PeakMemory:
     """Peak memory of each library and batch; `InputError` if our own model does not fit."""
     more = memory.available_memory(setting.device)
-    peaks: PeakMemory = {OURS: [None] * len(batches)}
+    peaks: memory.PeakMemory = {OURS: [None] * len(batches)}
     with suppress(ProcessDiedError):
-        args = (setting, measure_memory, libraries, subject.config, batches, setting, more)
+        args = (setting, memory.measure_memory, libraries, subject.config, batches, setting, more)
         peaks = _with_clear_errors(subject, batches[0], setting, _isolated, *args)
     if None in peaks[OURS]:
         raise _too_large(subject, batches[peaks[OURS].index(None)], setting, more)
@@ -143,16 +211,14 @@ def _with_clear_errors(subject: Subject, batch: int, setting: Setting, function:
             raise InputError(f"compile: torch.compile fails here ({first_line(fault)}); leave it out") from None
         if not memory.is_out_of_memory(fault):
             raise
-    raise _too_large(
-        subject, batch, setting, memory.available_memory(setting.device)
-    )  # after the memory of the exception is freed
+    # Only now is the memory of the exception free.
+    raise _too_large(subject, batch, setting, memory.available_memory(setting.device))
 
 
 def _too_large(subject: Subject, batch: int, setting: Setting, more: int) -> InputError:
-    """The error for a batch that does not fit."""
     advice = "try fewer"
     with suppress(ProcessDiedError):
-        fits = _isolated(setting, largest_batch, subject.config, batch, setting, more)
+        fits = _isolated(setting, memory.largest_batch, subject.config, batch, setting, more)
         advice = f"about {fits:,} fit" if fits else "not even one fits"
     free = f"the {more / 2**30:.1f} GiB that are free" if more else "there is"
     return InputError(f"batch: {batch:,} samples of {subject.name} need more memory than {free}; {advice}")

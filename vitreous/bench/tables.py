@@ -2,14 +2,15 @@
 
 import json
 from collections.abc import Sequence
+from itertools import groupby
+from operator import attrgetter
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from vitreous.bench.measure import PREDICT, measure, resolve_model
+from vitreous.bench.measure import PREDICT, Result, measure, resolve_model
 from vitreous.bench.peers import OURS
-from vitreous.bench.result import Result, Row
 from vitreous.bench.timing import Setting
 from vitreous.core.terminal import console
 from vitreous.train.device import pick_device, pick_precision
@@ -53,18 +54,15 @@ def _speed(result: Result) -> Table:
     )
     for heading in ("batch", "library", "median", "p90", "samples\n/ s", "memory\nMiB", "share\nof peak", "×\nours"):
         table.add_column(heading, justify="left" if heading == "library" else "right", no_wrap=True)
-    for batch in result.batches:
-        for row in (row for row in result.rows if row.batch == batch):
-            table.add_row(f"{batch:,}" if row.library == OURS else "", *_cells(row, result))
+    for batch, rows in groupby(result.rows, attrgetter("batch")):
+        for row in rows:
+            first = f"{batch:,}" if row.library == OURS else ""
+            rate = f"{row.rate:.3g}" if row.rate < 100 else f"{row.rate:,.0f}"
+            memory = "" if row.memory is None else format_size(row.memory).removesuffix(" MiB")
+            times = format_time(row.median), format_time(row.p90)
+            table.add_row(first, row.library, *times, rate, memory, f"{result.share(row):.1%}", f"{row.ratio:.2f}")
         table.add_section()
     return table
-
-
-def _cells(row: Row, result: Result) -> list[str]:
-    rate = f"{row.rate:.3g}" if row.rate < 100 else f"{row.rate:,.0f}"
-    memory = "" if row.memory is None else format_size(row.memory).removesuffix(" MiB")
-    times = format_time(row.median), format_time(row.p90)
-    return [row.library, *times, rate, memory, f"{result.share(row):.1%}", f"{row.ratio:.2f}"]
 
 
 def _floors(result: Result) -> Table:

@@ -36,32 +36,25 @@ def make_step(model: nn.Module, inputs: Inputs, classes: int, setting: Setting) 
     """A function that runs one forward pass, or one training step with cross-entropy and AdamW."""
     model = model.to(setting.device).train(setting.train)
     run = torch.compile(model, dynamic=False) if setting.compile else model
-    return _training_step(model, run, inputs, classes, setting) if setting.train else _forward(run, inputs, setting)
 
-
-def _forward(run: Callable[..., Tensor], inputs: Inputs, setting: Setting) -> Step:
-    def step() -> None:
+    def forward() -> None:
         with torch.no_grad(), setting.autocast():
             run(*inputs)
 
-    return step
-
-
-def _training_step(
-    model: nn.Module, run: Callable[..., Tensor], inputs: Inputs, classes: int, setting: Setting
-) -> Step:
+    if not setting.train:
+        return forward
     optimiser = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
     assert inputs[0] is not None
     y = torch.randint(max(1, classes), (len(inputs[0]),), device=setting.device)
 
-    def step() -> None:
+    def train() -> None:
         with setting.autocast():
             loss = nn.functional.cross_entropy(run(*inputs), y)
         loss.backward()
         optimiser.step()
         optimiser.zero_grad()
 
-    return step
+    return train
 
 
 def time_steps(
@@ -76,19 +69,16 @@ def time_steps(
     """Seconds per step in each round, by name; the order of the steps in a round is random.
 
     Args:
-        steps: by name.
-        device: cpu or cuda.
         rounds: minimum and maximum number of rounds; between them, rounds end after `seconds`.
         seconds: total time.
         repeats: steps that are timed together; a GPU is synchronised after them.
         warm: warm-up steps of each, not timed.
         progress: called with the finished share, from 0 to 1.
     """
-    names = list(steps)
-    for name in names:
+    for step in steps.values():
         for _ in range(warm):
-            steps[name]()
-    times: dict[str, list[float]] = {name: [] for name in names}
+            step()
+    times: dict[str, list[float]] = {name: [] for name in steps}
     order = random.Random(0)
     begun, (least, most) = time.perf_counter(), rounds
     for done in range(most):
@@ -96,7 +86,7 @@ def time_steps(
         if done >= least and passed >= 1:
             break
         progress(max(done / most, min(passed, done / least)))
-        for name in order.sample(names, len(names)):
+        for name in order.sample(list(steps), len(steps)):
             _wait(device)
             start = time.perf_counter()
             for _ in range(repeats):
