@@ -21,7 +21,7 @@ from vitreous.core.errors import InputError
 from vitreous.data import Axis, Source
 from vitreous.data.tables import read_csv
 from vitreous.insight.evaluation import error_figure
-from vitreous.insight.faithfulness import deletion_test
+from vitreous.insight.explanation import deletion_test
 from vitreous.insight.html_page import Section, Table, render_page
 from vitreous.insight.report import SECTIONS, Run, explanations, predictions, read_run, write_report
 from vitreous.nn import CNNConfig

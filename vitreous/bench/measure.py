@@ -1,5 +1,6 @@
 """`measure`: throughput, latency, memory and share of the machine's peak, of one model and the same model elsewhere."""
 
+import math
 import statistics
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -13,14 +14,13 @@ from torch import nn
 
 from vitreous.bench import memory
 from vitreous.bench.fresh_process import ProcessDiedError, run_in_fresh_process
-from vitreous.bench.machine_peak import MachinePeak, Work, count_work, measure_peak
 from vitreous.bench.peers import OURS, build_all
-from vitreous.bench.timing import Setting, make_step, median_ratio, time_steps
+from vitreous.bench.timing import MachinePeak, Setting, make_step, measure_peak, median_ratio, time_steps
 from vitreous.core.errors import InputError, first_line
-from vitreous.nn.models import Config
+from vitreous.nn.models import Config, build
 from vitreous.run.folder import TASK
 from vitreous.run.predictor import Predictor, load
-from vitreous.zoo.cost import example_inputs
+from vitreous.zoo.cost import count_flops, example_inputs
 from vitreous.zoo.variants import model_config
 from vitreous.zoo.weights import CONFIG, read_config
 
@@ -30,6 +30,34 @@ _TARGET = 0.1  # seconds of a step at peak rate, for the default batch
 _MOST = {"cpu": 64, "cuda": 256}
 _SECONDS, _ROUNDS = 5.0, (5, 50)  # of the timing
 T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Work:
+    """Parameters of a model, operations for one sample, and bytes of a step.
+
+    Args:
+        fixed: bytes that every step moves: weights; in training also gradients and two moments, read and written.
+        bytes: of the input and output of one sample.
+    """
+
+    parameters: int
+    flops: int
+    fixed: int
+    bytes: int
+
+    def floors(self, batch: int, peak: MachinePeak) -> tuple[float, float]:
+        """Lower bounds in seconds from the operations and from the bytes of a step."""
+        moved = self.fixed + batch * self.bytes
+        return batch * self.flops / peak.flops, moved / peak.bytes
+
+
+def count_work(config: Config, train: bool) -> Work:
+    """The work of a model, counted with four bytes per number; weights stay in float32 under autocast."""
+    with torch.device("meta"):
+        parameters = sum(p.numel() for p in build(config).parameters())
+    fixed = 4 * parameters * (8 if train else 1)
+    return Work(parameters, count_flops(config, train), fixed, 4 * (math.prod(config.input) + config.out))
 
 
 @dataclass(frozen=True)

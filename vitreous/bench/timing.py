@@ -1,4 +1,4 @@
-"""Time several steps in alternating rounds of one run, because the speed of a machine drifts."""
+"""Time steps in alternating rounds of one run, because the speed of a machine drifts; peak rates of the machine."""
 
 import random
 import statistics
@@ -11,6 +11,9 @@ from torch import Tensor, nn
 
 Step = Callable[[], object]
 Inputs = Sequence[Tensor | None]
+# Matrix sizes and rounds; on a shared CPU small products are less disturbed.
+_SIDES = {"cpu": {512: 40, 2048: 4}, "cuda": {8192: 5}}
+_COPIED = {"cpu": 1 << 28, "cuda": 1 << 29}  # bytes; much larger than any cache
 
 
 @dataclass(frozen=True)
@@ -104,3 +107,35 @@ def median_ratio(theirs: Sequence[float], ours: Sequence[float]) -> float:
 def _wait(device: str) -> None:
     if device == "cuda":
         torch.cuda.synchronize()
+
+
+@dataclass(frozen=True)
+class MachinePeak:
+    """Highest measured rates: operations per second of a large matrix product, bytes per second of a copy."""
+
+    flops: float
+    bytes: float
+
+    def maximum(self, other: "MachinePeak") -> "MachinePeak":
+        """The higher of each rate, of two measurements; the speed of a shared machine drifts."""
+        return MachinePeak(max(self.flops, other.flops), max(self.bytes, other.bytes))
+
+
+def measure_peak(setting: Setting) -> MachinePeak:
+    """Multiply large matrices in the precision of the model, and copy a large array (reads and writes count)."""
+    device, size = setting.device, _COPIED[setting.device]
+    products = [2 * n**3 / _fastest(_product(n, setting), device, rounds) for n, rounds in _SIDES[device].items()]
+    source = torch.ones(size // 4, device=device)
+    target = torch.zeros_like(source)
+    return MachinePeak(max(products), 2 * size / _fastest(lambda: target.copy_(source), device, 5))
+
+
+def _product(side: int, setting: Setting) -> Step:
+    a, b = (torch.randn(side, side, device=setting.device).to(setting.dtype) for _ in range(2))
+    out = torch.empty_like(a)
+    return lambda: torch.mm(a, b, out=out)
+
+
+def _fastest(step: Step, device: str, rounds: int) -> float:
+    """Seconds of the fastest step; on a GPU, of the fastest ten steps."""
+    return min(time_steps({"": step}, device, (rounds, rounds), repeats=10 if device == "cuda" else 1, warm=2)[""])

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from vitreous.insight.regions import coordinate_labels, map_to_grid, patch_boxes, token_positions
+from vitreous.insight.style import to_pixels
 from vitreous.run.predictor import Predictor
 
 _RED, _BLUE = (0.84, 0.15, 0.12), (0.12, 0.35, 0.78)
@@ -40,14 +41,9 @@ def draw_image(axes: Any, predictor: Predictor, sample: ArrayLike, values: NDArr
     if grid_map.ndim == 3:
         image = image.max(1)
         grid_map = np.take_along_axis(grid_map, np.abs(grid_map).argmax(0)[None], 0)[0]
-    image = (image - image.min()) / (np.ptp(image) or 1.0)
-    pixels = np.moveaxis(image, 0, -1) if len(image) == 3 else image.mean(0)
-    rows, columns = predictor.axes[-2:]
-    extent = (
-        *_edges(columns.origin, columns.spacing, pixels.shape[1]),
-        *_edges(rows.origin, rows.spacing, pixels.shape[0])[::-1],
-    )
-    axes.imshow(pixels, cmap="gray", extent=extent, interpolation="nearest")
+    (rows, columns), (height, width) = predictor.axes[-2:], image.shape[1:]
+    extent = (*_edges(columns.origin, columns.spacing, width), *_edges(rows.origin, rows.spacing, height)[::-1])
+    axes.imshow(to_pixels(image), cmap="gray", extent=extent, interpolation="nearest")
     axes.imshow(_colours(grid_map), extent=extent, interpolation="nearest")
     if small or {rows.unit, columns.unit} <= {"", "px"}:
         axes.set_xticks([])
@@ -58,17 +54,16 @@ def draw_image(axes: Any, predictor: Predictor, sample: ArrayLike, values: NDArr
 
 def draw_rows(axes: Any, predictor: Predictor, sample: ArrayLike, values: NDArray[Any]) -> None:
     """Draw several maps `(rows, N)` of a one-dimensional sample on one colour scale, with its curve behind them."""
+    curves, x = _curves(predictor, sample)
     if patch_boxes(predictor.model.config) is None:
         positions, present = token_positions(predictor, sample)
         rows, columns = np.broadcast_arrays(np.arange(len(values))[:, None], positions[present])
         colours = _colours(values[:, present]).reshape(-1, 4)
         axes.scatter(columns.ravel(), rows.ravel(), c=colours, marker="s", s=16, **_MARKER_EDGE)
     else:
-        _, x = _curves(predictor, sample)
         grid_maps = np.stack([map_to_grid(predictor, row) for row in values])
         _draw_stripes(axes, grid_maps, x, (-0.5, len(values) - 0.5))
-    if predictor.model.config.input[0] == 1:
-        curves, x = _curves(predictor, sample)
+    if len(curves) == 1:
         span = np.ptp(curves) or 1.0
         axes.plot(x, len(values) - 0.5 - (curves[0] - curves.min()) / span * len(values), lw=0.5, color="k", alpha=0.6)
         axes.set_xlim(x[0], x[-1])
@@ -86,7 +81,6 @@ def _draw_tokens(axes: Any, predictor: Predictor, sample: ArrayLike, values: NDA
     """A marker on each peak, or a stem for each line or element, coloured by its value."""
     positions, present = token_positions(predictor, sample)
     positions, values = positions[present], values[present]
-    colours = _colours(values)
     if predictor.model.config.input[0] == 1:
         curves, x = _curves(predictor, sample)
         order = slice(None) if x[-1] > x[0] else slice(None, None, -1)  # np.interp needs ascending x
@@ -97,6 +91,7 @@ def _draw_tokens(axes: Any, predictor: Predictor, sample: ArrayLike, values: NDA
         heights = np.abs(values)
         axes.set_ylabel("strength")
     axes.set_xlabel(axis_label(predictor))
+    colours = _colours(values)
     axes.vlines(positions, 0, heights, colors=colours, lw=2.5)
     axes.scatter(positions, heights, c=colours, s=20, zorder=3, **_MARKER_EDGE)
     axes.margins(x=0.01)

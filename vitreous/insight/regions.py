@@ -45,10 +45,7 @@ def patch_boxes(config: Config) -> list[Box] | None:
 
 
 def cell_numbers(config: Config) -> NDArray[np.intp] | None:
-    """The cell number of each grid point, `(*grid)`. A cell is as large as the stride of the patches.
-
-    Cells do not overlap, so removing one removes its content completely.
-    """
+    """The cell number of each grid point, `(*grid)`, for cells as large as the stride, which do not overlap."""
     step = _step(config)
     if step is None:
         return None
@@ -82,10 +79,7 @@ def map_to_grid(predictor: Predictor, values: NDArray[Any]) -> NDArray[Any]:
 
 
 def values_per_cell(values: NDArray[Any], config: Config) -> NDArray[Any]:
-    """One number per cell: the sum of a map `(*grid)`, or the mean of a map of patches `(N,)`.
-
-    A map of tokens that are not patches of a grid is returned unchanged.
-    """
+    """One number per cell: the sum of a map `(*grid)`, or the mean of a map of patches `(N,)`; other maps unchanged."""
     cells, boxes = cell_numbers(config), patch_boxes(config)
     if cells is None or boxes is None:
         return values
@@ -111,8 +105,8 @@ def coordinate_labels(predictor: Predictor) -> tuple[str, ...]:
 def token_positions(predictor: Predictor, sample: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
     """Positions `(N,)` of tokens that are not on a grid, and a mask `(N,)` of the tokens that are present.
 
-    The position of a peak is in the unit of the axis, that of a line is its first number, that of an element of a
-    packed set its first coordinate. Elements of a set without coordinates are numbered.
+    Peaks lie on the axis, in its unit; a line has its first number, an element of a packed set its first coordinate.
+    Elements of a set without coordinates are numbered.
     """
     model = predictor.model
     assert isinstance(model, ViT)

@@ -3,9 +3,8 @@
 A section is a function of a `Run` that returns a `Section`, or None if it does not apply. `SECTIONS` lists them.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +14,7 @@ from vitreous.core.errors import InputError
 from vitreous.data.source import Source
 from vitreous.insight.html_page import Section, render_page
 from vitreous.insight.report import explanations, overview, predictions
-from vitreous.insight.report.run import Run, read_run
+from vitreous.insight.report.run import Columns, Run, SectionBuilder, read_run
 from vitreous.run.folder import EXPERIMENT, METRICS
 
 __all__ = ["SECTIONS", "Run", "Section", "read_run", "write_report"]
@@ -23,7 +22,7 @@ __all__ = ["SECTIONS", "Run", "Section", "read_run", "write_report"]
 REPORT = "report.html"
 """File name of the report in a run folder."""
 
-SECTIONS: Sequence[Callable[[Run], Section | None]] = (
+SECTIONS: Sequence[SectionBuilder] = (
     overview.data,
     overview.learning,
     predictions.confusion,
@@ -48,9 +47,9 @@ def write_report(
     source: Source | None = None,
     rows: NDArray[np.intp] | None = None,
     part: str = "all",
-    columns: Mapping[str, NDArray[Any]] | None = None,
+    columns: Columns | None = None,
     options: Sequence[str] = (),
-    sections: Sequence[Callable[[Run], Section | None]] | None = None,
+    sections: Sequence[SectionBuilder] | None = None,
 ) -> Path:
     """Write the report of a run to an HTML file, and return the path of the file.
 
