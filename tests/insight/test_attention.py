@@ -24,8 +24,7 @@ from vitreous.insight.attention import (
     rollout,
     rollout_map,
 )
-from vitreous.insight.heatmap import draw_rows
-from vitreous.insight.regions import model_input, patch_boxes, spread_to_grid, values_per_cell
+from vitreous.insight.regions import draw_rows, model_input, patch_boxes, spread_to_grid, values_per_cell
 from vitreous.nn.record import Reduced
 
 

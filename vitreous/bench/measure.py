@@ -61,84 +61,6 @@ def count_work(config: Config, train: bool) -> Work:
 
 
 @dataclass(frozen=True)
-class Row:
-    """One library at one batch.
-
-    Args:
-        seconds: per step, in each round.
-        memory: peak bytes; None if not measured.
-        ratio: median over the rounds of its time / ours; above 1 ours is faster.
-    """
-
-    library: str
-    batch: int
-    seconds: Sequence[float]
-    memory: int | None
-    ratio: float
-
-    @property
-    def median(self) -> float:
-        """Median seconds per step."""
-        return statistics.median(self.seconds)
-
-    @property
-    def p90(self) -> float:
-        """90th percentile of the seconds per step."""
-        return statistics.quantiles(self.seconds, n=10, method="inclusive")[-1]
-
-    @property
-    def rate(self) -> float:
-        """Samples per second."""
-        return self.batch / self.median
-
-
-@dataclass(frozen=True)
-class Result:
-    """All measurements, batches in ascending order; `notes` gives the libraries that are missing and why."""
-
-    name: str
-    setting: Setting
-    threads: int
-    work: Work
-    peak_rates: MachinePeak
-    rows: Sequence[Row]
-    notes: dict[str, str]
-
-    def share(self, row: Row) -> float:
-        """Share of the machine's peak operations per second."""
-        return self.work.flops * row.rate / self.peak_rates.flops
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values, ready for JSON; seconds, bytes, operations."""
-        floors = {row.batch: self.work.floors(row.batch, self.peak_rates) for row in self.rows}
-        return {
-            "model": self.name,
-            **asdict(self.setting),
-            "threads": self.threads,
-            "parameters": self.work.parameters,
-            "flops_per_sample": self.work.flops,
-            "peak_flops_per_second": self.peak_rates.flops,
-            "peak_bytes_per_second": self.peak_rates.bytes,
-            "rows": [self._row(row) for row in self.rows],
-            "floors": [{"batch": n, "flops_seconds": f, "bytes_seconds": b} for n, (f, b) in floors.items()],
-            "notes": self.notes,
-        }
-
-    def _row(self, row: Row) -> dict[str, Any]:
-        return {
-            "library": row.library,
-            "batch": row.batch,
-            "rounds": len(row.seconds),
-            "median_seconds": row.median,
-            "p90_seconds": row.p90,
-            "samples_per_second": row.rate,
-            "peak_memory_bytes": row.memory,
-            "share_of_peak": self.share(row),
-            "time_over_ours": row.ratio,
-        }
-
-
-@dataclass(frozen=True)
 class Subject:
     """The model to measure: its configuration, and its predictor if it is a run."""
 
@@ -160,8 +82,10 @@ def resolve_model(what: str, device: str) -> Subject:
 
 def measure(
     subject: Subject, batches: Sequence[int], setting: Setting, progress: Callable[[str, float], None]
-) -> Result:
+) -> dict[str, Any]:
     """Measure the model in all installed libraries. Batch 1 is always included, for the latency.
+
+    Returns plain values, ready for JSON (seconds, bytes, operations); `notes` says which libraries are missing and why.
 
     Args:
         batches: samples per step; if empty, 1 and a batch that takes about a tenth of a second.
@@ -177,7 +101,7 @@ def measure(
     models, notes = build_all(subject.config, setting.train)
     progress("memory", 0.2)
     peaks = _memory(subject, list(models), sizes, setting)
-    rows: list[Row] = []
+    rows = []
     for i, batch in enumerate(sizes):
         fit = {library: model for library, model in models.items() if library not in peaks or peaks[library][i]}
         notes |= {library: f"out of memory at batch {batch:,}" for library in models if library not in fit}
@@ -188,9 +112,37 @@ def measure(
         times = _with_clear_errors(subject, batch, setting, _time, subject, fit, batch, setting, show)
         for library, seconds in times.items():
             peak = peaks[library][i] if library in peaks else None
-            rows.append(Row(library, batch, seconds, peak, median_ratio(seconds, times[OURS])))
+            rows.append(_row(library, batch, seconds, peak, times[OURS]))
     peak_rates = peak_rates.maximum(measure_peak(setting))
-    return Result(subject.name, setting, torch.get_num_threads(), work, peak_rates, rows, notes)
+    floors = {batch: work.floors(batch, peak_rates) for batch in sizes}
+    return {
+        "model": subject.name,
+        **asdict(setting),
+        "threads": torch.get_num_threads(),
+        "parameters": work.parameters,
+        "flops_per_sample": work.flops,
+        "peak_flops_per_second": peak_rates.flops,
+        "peak_bytes_per_second": peak_rates.bytes,
+        "rows": [row | {"share_of_peak": work.flops * row["samples_per_second"] / peak_rates.flops} for row in rows],
+        "floors": [{"batch": n, "flops_seconds": f, "bytes_seconds": b} for n, (f, b) in floors.items()],
+        "notes": notes,
+    }
+
+
+def _row(library: str, batch: int, seconds: list[float], memory: int | None, ours: list[float]) -> dict[str, Any]:
+    """One library at one batch; `seconds` of each round, and those of our library."""
+    median = statistics.median(seconds)
+    return {
+        "library": library,
+        "batch": batch,
+        "rounds": len(seconds),
+        "median_seconds": median,
+        "p90_seconds": statistics.quantiles(seconds, n=10, method="inclusive")[-1],
+        "samples_per_second": batch / median,
+        "peak_memory_bytes": memory,
+        "share_of_peak": None,  # when the peak rates are known
+        "time_over_ours": median_ratio(seconds, ours),
+    }
 
 
 def _default_batch(work: Work, peak_rates: MachinePeak, device: str) -> int:

@@ -82,6 +82,7 @@ def time_steps(
         for _ in range(warm):
             step()
     times: dict[str, list[float]] = {name: [] for name in steps}
+    wait: Step = torch.cuda.synchronize if device == "cuda" else lambda: None
     order = random.Random(0)
     begun, (least, most) = time.perf_counter(), rounds
     for done in range(most):
@@ -90,11 +91,11 @@ def time_steps(
             break
         progress(max(done / most, min(passed, done / least)))
         for name in order.sample(list(steps), len(steps)):
-            _wait(device)
+            wait()
             start = time.perf_counter()
             for _ in range(repeats):
                 steps[name]()
-            _wait(device)
+            wait()
             times[name].append((time.perf_counter() - start) / repeats)
     return times
 
@@ -102,11 +103,6 @@ def time_steps(
 def median_ratio(theirs: Sequence[float], ours: Sequence[float]) -> float:
     """Median over the rounds of their time / our time; above 1, ours is faster."""
     return statistics.median(t / o for t, o in zip(theirs, ours, strict=True))
-
-
-def _wait(device: str) -> None:
-    if device == "cuda":
-        torch.cuda.synchronize()
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,8 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from vitreous.core.errors import InputError
-from vitreous.insight.heatmap import axis_label, draw_image, draw_rows
-from vitreous.insight.regions import coordinate_labels, model_input, to_array, to_grid_units
+from vitreous.insight import regions
+from vitreous.insight.regions import model_input, to_array
 from vitreous.insight.style import Figure, figure
 from vitreous.nn.execution import unwrap
 from vitreous.nn.models import Model
@@ -80,12 +80,9 @@ def pairwise_distances(coords: Tensor, period: Tensor | None = None) -> Tensor:
 
 
 def attention_distance(weights: Tensor, distances: Tensor, mask: Tensor | None = None) -> Tensor:
-    """Mean distance between a token and the tokens that it attends to, `(B, heads)`.
+    """Mean distance between a token and the tokens that it attends to, `(B, heads)`, by their `pairwise_distances`.
 
-    Args:
-        weights: `(B, heads, N, N)`, without class and register tokens, which have no coordinates.
-        distances: from `pairwise_distances`.
-        mask: `(B, N)`, False where there is no token.
+    `weights` `(B, heads, N, N)` are those of tokens with coordinates; `mask` `(B, N)` is False where there is no token.
     """
     total = weights.sum(-1).clamp(min=1e-12)
     return _masked_mean((weights * distances.to(weights.dtype)).sum(-1) / total, mask)
@@ -149,16 +146,16 @@ def maps_figure(
         panels = drawing.subplots(rows, 1 if flat else columns, sharex=flat, squeeze=False)
         for line, name, values in zip(panels, names, maps, strict=True):
             if flat:
-                draw_rows(line[0], predictor, sample, values)
+                regions.draw_rows(line[0], predictor, sample, values)
                 line[0].set_yticks(range(columns), heads, fontsize=6)
                 line[0].set_title(name, loc="left", fontsize=8)
                 continue
             for axes, head, head_map in zip(line, heads, values, strict=True):
-                draw_image(axes, predictor, sample, head_map, small=True)
+                regions.draw_image(axes, predictor, sample, head_map, small=True)
                 axes.set_title(head if name == names[0] else "", fontsize=8)
             line[0].set_ylabel(name, fontsize=8)
         if flat:
-            panels[-1, 0].set_xlabel(axis_label(predictor))
+            panels[-1, 0].set_xlabel(regions.axis_label(predictor))
         drawing.suptitle(title, fontsize=9)
     return drawing
 
@@ -226,8 +223,8 @@ def _coordinates(predictor: Predictor, coords: Tensor) -> dict[str, tuple[Tensor
     if not coords.shape[-1]:
         return {}
     if c.tokens not in ("patch", "peaks"):
-        return {", ".join(coordinate_labels(predictor)): (coords, torch.full_like(coords[0, 0], math.inf))}
-    points, lengths = to_grid_units(c, coords), coords.new_tensor(c.grid)
+        return {", ".join(regions.coordinate_labels(predictor)): (coords, torch.full_like(coords[0, 0], math.inf))}
+    points, lengths = regions.to_grid_units(c, coords), coords.new_tensor(c.grid)
     units = {axis.unit for axis in predictor.axes}
     if len(units) > 1 or units <= {"", "px"}:
         return {"px" if units == {"px"} else "samples": (points, lengths)}

@@ -16,8 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from vitreous.insight.attention import maps_figure, no_attention_note
 from vitreous.insight.attribution import ExplainedSample, compute_maps, missing_methods
-from vitreous.insight.heatmap import contrast, draw_map
-from vitreous.insight.regions import to_array
+from vitreous.insight.regions import contrast, draw_map, to_array
 from vitreous.insight.style import Figure, figure
 from vitreous.run.predictor import Predictor
 

@@ -99,8 +99,8 @@ class Convolution(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """`(B, N, channels) -> (B, N, out)`."""
-        dim = self.attention.project.in_features
-        out: Tensor = self.attention(F.pad(x, (0, dim - x.shape[-1])), bias=self.bias(0))
+        padding = self.attention.project.in_features - x.shape[-1]
+        out: Tensor = self.attention(F.pad(x, (0, padding)), bias=self.bias(0))
         return out[..., : self.out]
 
 

@@ -20,7 +20,6 @@ from vitreous.nn.tokens import PatchTokenizer
 from vitreous.nn.vit import ViT
 
 _MAX_MAPS = 12  # maps along each axis of the mosaic
-_GAP = 1  # blank pixels between two maps
 
 
 def has_position_table(model: Model) -> TypeGuard[ViT]:
@@ -96,8 +95,8 @@ def _mosaic(similarity: NDArray[Any], shape: Sequence[int]) -> NDArray[Any]:
     rows, columns = shape
     maps = similarity.reshape(rows, columns, rows, columns)
     maps = maps[:: math.ceil(rows / _MAX_MAPS), :: math.ceil(columns / _MAX_MAPS)]
-    padded = np.pad(maps, ((0, 0), (0, 0), (0, _GAP), (0, _GAP)), constant_values=np.nan)
-    return padded.swapaxes(1, 2).reshape(padded.shape[0] * padded.shape[2], -1)[:-_GAP, :-_GAP]
+    padded = np.pad(maps, ((0, 0), (0, 0), (0, 1), (0, 1)), constant_values=np.nan)  # a blank pixel between two maps
+    return padded.swapaxes(1, 2).reshape(padded.shape[0] * padded.shape[2], -1)[:-1, :-1]
 
 
 def sinusoidal_figure(positions: int = 512, dim: int = 10) -> Figure:

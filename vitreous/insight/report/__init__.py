@@ -19,9 +19,6 @@ from vitreous.run.folder import EXPERIMENT, METRICS
 
 __all__ = ["SECTIONS", "Run", "Section", "read_run", "write_report"]
 
-REPORT = "report.html"
-"""File name of the report in a run folder."""
-
 SECTIONS: Sequence[SectionBuilder] = (
     overview.data,
     overview.learning,
@@ -53,20 +50,18 @@ def write_report(
 ) -> Path:
     """Write the report of a run to an HTML file, and return the path of the file.
 
-    The report covers the predictions that the run folder stores, those on its test part, or predictions on `source`.
-
     Args:
         run: a run folder, or a `Run` from `read_run`.
         path: the HTML file; `report.html` in the run folder if None.
-        source: labelled data to predict instead.
+        source: labelled data to predict; if None, the report covers the test predictions that the run folder stores.
         rows: rows of `source` to predict; all if None.
         part: what the rows are: train | validation | test | all.
         columns: further columns of `source` by label; errors are drawn against them.
         options: command-line options that give this report, for the section on how to reproduce it.
-        sections: the sections to write; `SECTIONS` if None.
+        sections: `SECTIONS` if None.
     """
     run = run if isinstance(run, Run) else read_run(run)
-    path = path or run.folder / REPORT
+    path = path or run.folder / "report.html"
     if not path.parent.is_dir():
         raise InputError(f"{path}: cannot be written (there is no folder {path.parent})")
     if source is not None:

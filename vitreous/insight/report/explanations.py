@@ -2,19 +2,11 @@
 
 import numpy as np
 
+from vitreous.insight import positions as position_figures
 from vitreous.insight.attention import attention_model, head_measures, heads_figure, maps_figure, no_attention_note
 from vitreous.insight.attribution import METHODS
 from vitreous.insight.explanation import average_tests, explain_figure, faithfulness_figure, verdict
 from vitreous.insight.html_page import Section
-from vitreous.insight.positions import (
-    bias_figure,
-    grid_verdict,
-    has_position_table,
-    has_relative_bias,
-    patch_grid,
-    position_similarity,
-    similarity_figure,
-)
 from vitreous.insight.report.run import Run, with_answers
 from vitreous.run.answers import Answers
 
@@ -73,9 +65,11 @@ def heads(run: Run, answers: Answers) -> Section | None:
 def positions(run: Run) -> Section | None:
     """Similarity of the position embeddings, and the relative biases."""
     model, text, figures = run.predictor.model, "", []
-    if has_position_table(model):
-        text = f"The {grid_verdict(position_similarity(model), patch_grid(model))}."
-        figures.append(("Similarity of position embeddings", similarity_figure(model, run.predictor.axes, " ")))
-    if has_relative_bias(model):
-        figures.append(("Relative bias against displacement", bias_figure(model)))
+    if position_figures.has_position_table(model):
+        similarity, shape = position_figures.position_similarity(model), position_figures.patch_grid(model)
+        text = f"The {position_figures.grid_verdict(similarity, shape)}."
+        figure = position_figures.similarity_figure(model, run.predictor.axes, " ")
+        figures.append(("Similarity of position embeddings", figure))
+    if position_figures.has_relative_bias(model):
+        figures.append(("Relative bias against displacement", position_figures.bias_figure(model)))
     return Section("Position embeddings and biases", text, figures) if figures else None

@@ -36,13 +36,9 @@ class ExplainedAnswer(NamedTuple):
 
 @dataclass(frozen=True)
 class Run:
-    """A finished run.
+    """A finished run: its files, and its answers for the samples that the report covers.
 
     Args:
-        result: size, time and scores.
-        experiment: how the run was made; empty if the folder does not say.
-        log: lines of `metrics.jsonl`; empty if there is no such file.
-        answers: outputs of the model for the samples that the report covers.
         data: name of the data of `answers`; empty for the run's own data.
         part: part of the data: train | validation | test | all.
         scores: on named data.
@@ -136,14 +132,10 @@ class Run:
 
     @cached_property
     def explanations(self) -> dict[int, ExplainedAnswer]:
-        """The worst and the most typical samples, by index among the stored ones, each with its maps.
-
-        With several targets, the one with the largest error is explained.
-        """
+        """The worst and the most typical samples, by index among the stored ones, explained for their worst target."""
         assert self.answers is not None
-        targets = self.predictor.targets
+        targets, explanations = self.predictor.targets, dict[int, ExplainedAnswer]()
         worst = range(min(self.explained, len(self.answers.shown)))
-        explanations = dict[int, ExplainedAnswer]()
         for index in track(list(dict.fromkeys([*worst, *self.typical[: self.explained]])), "explaining"):
             target = targets[self.worst_targets[index]].name if targets else None
             sample = ExplainedSample(self.predictor, self.answers.samples[index], target)
