@@ -15,7 +15,7 @@ import torch
 
 import vitreous as vt
 from tests.users import fails
-from vitreous.bench import machine_peak, measure, memory, peers
+from vitreous.bench import measure, memory, peers, timing
 from vitreous.bench.fresh_process import ProcessDiedError, run_in_fresh_process
 from vitreous.bench.memory import Peak
 from vitreous.bench.peers import PEERS, build_all
@@ -33,8 +33,8 @@ MB = 1_000_000
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(measure, "_SECONDS", 0.01)
-    monkeypatch.setitem(machine_peak._SIDES, "cpu", {512: 40})
-    monkeypatch.setitem(machine_peak._COPIED, "cpu", 1 << 26)
+    monkeypatch.setitem(timing._SIDES, "cpu", {512: 40})
+    monkeypatch.setitem(timing._COPIED, "cpu", 1 << 26)
 
 
 @pytest.fixture

@@ -20,11 +20,11 @@ from vitreous.insight.attention import (
     head_measures,
     heads_figure,
     maps_figure,
+    pairwise_distances,
     rollout,
     rollout_map,
 )
-from vitreous.insight.heatmap import draw_rows
-from vitreous.insight.regions import model_input, patch_boxes, spread_to_grid, values_per_cell
+from vitreous.insight.regions import draw_rows, model_input, patch_boxes, spread_to_grid, values_per_cell
 from vitreous.nn.record import Reduced
 
 
@@ -52,7 +52,7 @@ def test_distance_by_hand() -> None:
     weights = torch.zeros(1, 2, 3, 3)
     weights[0, 0] = torch.eye(3)  # looks at itself
     weights[0, 1] = torch.tensor([[0.0, 1.0, 0.0], [0.5, 0.0, 0.5], [0.0, 0.0, 1.0]])  # 5; (5 + 3) / 2; 0
-    torch.testing.assert_close(attention_distance(weights, coords), torch.tensor([[0.0, 3.0]]))
+    torch.testing.assert_close(attention_distance(weights, pairwise_distances(coords)), torch.tensor([[0.0, 3.0]]))
 
 
 def test_distance_leaves_out_prefix_and_absent_tokens() -> None:
@@ -60,13 +60,14 @@ def test_distance_leaves_out_prefix_and_absent_tokens() -> None:
     weights = torch.full((1, 1, 4, 4), 0.25)
     weights[..., 3] = 0  # the absent token, which nobody looks at
     mask = torch.tensor([[True, True, False]])
-    torch.testing.assert_close(attention_distance(weights, coords, prefix=1, mask=mask), torch.tensor([[1.0]]))
+    distance = attention_distance(weights[..., 1:, 1:], pairwise_distances(coords), mask)
+    torch.testing.assert_close(distance, torch.tensor([[1.0]]))
 
 
 def test_distance_is_exact_for_places_far_from_the_origin() -> None:
     days = 2_460_000.5 + torch.tensor([[0.0], [0.1]], dtype=torch.float64)  # Julian dates
     weights = torch.tensor([[[[0.0, 1.0], [1.0, 0.0]]]])
-    torch.testing.assert_close(attention_distance(weights, days), torch.tensor([[0.1]]))
+    torch.testing.assert_close(attention_distance(weights, pairwise_distances(days)), torch.tensor([[0.1]]))
 
 
 def test_entropy_is_zero_for_one_token_and_log_n_for_all() -> None:

@@ -19,12 +19,12 @@ from vitreous.insight.attribution import (
     integrated_gradients,
     missing_methods,
 )
-from vitreous.insight.faithfulness import (
+from vitreous.insight.explanation import (
     RANDOM_ORDER,
     Faithfulness,
+    average_tests,
     deletion_curves,
     deletion_test,
-    faithfulness,
     faithfulness_figure,
     verdict,
 )
@@ -219,7 +219,8 @@ def test_attention_times_gradient_of_one_layer_by_hand() -> None:
 
 def test_several_samples_make_one_verdict() -> None:
     found = predictor("picture")
-    trials = faithfulness(found, np.stack([sample("picture", seed) for seed in range(3)]))
+    questions = [ExplainedSample(found, sample("picture", seed)) for seed in range(3)]
+    trials = average_tests([deletion_test(each, compute_maps(each), seed) for seed, each in enumerate(questions)])
     assert [trial.name for trial in trials] == [*METHODS, RANDOM_ORDER]
     assert all(trial.samples == 3 for trial in trials)
     faithfulness_figure(trials).draw_without_rendering()

@@ -114,14 +114,13 @@ def test_parity_over_many_decades_fills_the_axes() -> None:
 
 
 def test_reliability_is_the_share_that_is_right_among_equally_sure_answers() -> None:
-    probabilities = np.array([[0.95, 0.05]] * 4 + [[0.35, 0.65]] * 2)
-    truth = np.array([0, 0, 0, 1, 1, 0])
-    confidence, right, counts = evaluation.reliability(probabilities, truth)
-    np.testing.assert_allclose(confidence, [0.65, 0.95])
-    np.testing.assert_allclose(right, [0.5, 0.75])
+    confidence, right = np.array([0.95] * 4 + [0.65] * 2), np.array([True, True, True, False, True, False])
+    mean, share, counts = evaluation.reliability(confidence, right)
+    np.testing.assert_allclose(mean, [0.65, 0.95])
+    np.testing.assert_allclose(share, [0.5, 0.75])
     assert counts.tolist() == [2, 4]
-    assert evaluation.calibration_error(probabilities, truth) == pytest.approx((2 * 0.15 + 4 * 0.2) / 6)
-    above, below = evaluation.reliability_figure(probabilities, truth).axes
+    assert evaluation.confidence_error(confidence, right) == pytest.approx((2 * 0.15 + 4 * 0.2) / 6)
+    above, below = evaluation.reliability_figure(confidence, right).axes
     assert curve(above, 1) == (pytest.approx([0.65, 0.95]), pytest.approx([0.5, 0.75]))
     assert [bar.get_height() for bar in below.patches] == [2, 4]
 

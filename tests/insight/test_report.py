@@ -21,7 +21,7 @@ from vitreous.core.errors import InputError
 from vitreous.data import Axis, Source
 from vitreous.data.tables import read_csv
 from vitreous.insight.evaluation import error_figure
-from vitreous.insight.faithfulness import deletion_test
+from vitreous.insight.explanation import deletion_test
 from vitreous.insight.html_page import Section, Table, render_page
 from vitreous.insight.report import SECTIONS, Run, explanations, predictions, read_run, write_report
 from vitreous.nn import CNNConfig
@@ -233,8 +233,8 @@ def test_mistakes_are_one_line(
     assert "is no run folder" in says(run=tmp_path)
     assert "against: needs data" in says("--against", "temperature")
     assert "target: needs data, named with --data" in says("--target", "assay")
-    assert "part: is of data that are named" in says("--part", "validation")
-    assert "knows its own" in says("--data", "digits", "--target", "foo", run=digits_run)
+    assert "part: needs data, named with --data" in says("--part", "validation")
+    assert "has its own" in says("--data", "digits", "--target", "foo", run=digits_run)
     assert "against: is a column of a file of spectra" in says("--data", "digits", "--against", "a", run=digits_run)
     named: Sequence[str] = ("--data", str(spectra), "--target", "assay", "water")
     assert "no target 'pressure'" in says(*named, "--against", "pressure")

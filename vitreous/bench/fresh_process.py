@@ -26,7 +26,7 @@ def run_in_fresh_process(function: Callable[..., T], *args: Any, seconds: float 
     try:
         if not ours.poll(seconds):
             raise TimeoutError(f"no answer within {seconds:g} s")
-        result, fault = ours.recv()
+        result: tuple[T, BaseException | None] = ours.recv()
         process.join(10)
     except EOFError:
         process.join(10)
@@ -34,9 +34,9 @@ def run_in_fresh_process(function: Callable[..., T], *args: Any, seconds: float 
     finally:
         process.kill()
         process.join()
+    value, fault = result
     if fault is not None:
         raise fault
-    value: T = result
     return value
 
 

@@ -1,14 +1,25 @@
-"""Peak memory of this process or GPU, and available memory."""
+"""Available memory, peak memory of a process, a GPU or a model's step, and the largest batch that fits."""
 
 import ctypes
 import gc
-import re
 import sys
+from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import torch
+from torch import nn
 
+from vitreous.bench.peers import OURS, build
+from vitreous.bench.timing import Setting, make_step
+from vitreous.nn import ViTConfig
+from vitreous.nn.models import Config
+from vitreous.zoo.cost import example_inputs
+
+PeakMemory = dict[str, list[int | None]]
+"""Bytes by library, for each batch; None if the batch does not fit."""
+_CLEAR = 1 << 26  # growth in bytes that exceeds the noise of the allocator
 _STATUS = Path("/proc/self/status")
 _GROUP = Path("/sys/fs/cgroup")  # a container's own limit
 
@@ -27,34 +38,32 @@ class Peak:
             torch.cuda.synchronize()
             torch.cuda.empty_cache()
             torch.cuda.reset_peak_memory_stats()
-            self.base = torch.cuda.memory_allocated()
-            return
-        with suppress(AttributeError, OSError):
-            ctypes.CDLL(None).malloc_trim(0)  # glibc: return freed memory
-        with suppress(OSError):
-            Path("/proc/self/clear_refs").write_text("5")  # Linux: reset the peak
-        self.base = _peak_resident()
+        else:
+            with suppress(AttributeError, OSError):
+                ctypes.CDLL(None).malloc_trim(0)  # glibc: return freed memory
+            with suppress(OSError):
+                Path("/proc/self/clear_refs").write_text("5")  # Linux: reset the peak
+        self.base = self._peak()
+
+    def _peak(self) -> int:
+        if self.device == "cuda":
+            torch.cuda.synchronize()
+            return torch.cuda.max_memory_allocated()
+        if _STATUS.is_file():
+            return _read_bytes(_STATUS, "VmHWM")
+        import resource
+
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 
     def bytes(self) -> int:
         """Increase so far."""
-        if self.device == "cuda":
-            torch.cuda.synchronize()
-            return torch.cuda.max_memory_allocated() - self.base
-        return _peak_resident() - self.base
+        return self._peak() - self.base
 
 
-def _peak_resident() -> int:
-    if _STATUS.is_file():
-        return _status("VmHWM")
-    import resource
-
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
-
-
-def _status(name: str) -> int:
-    match = re.search(rf"^{name}:\s+(\d+) kB", _STATUS.read_text(), flags=re.MULTILINE)
-    assert match is not None
-    return int(match[1]) * 1024
+def _read_bytes(path: Path, name: str) -> int:
+    """A number of a file in /proc, which has lines such as `VmSize:  123 kB`."""
+    values = dict(line.split(":", 1) for line in path.read_text().splitlines())
+    return int(values[name].split()[0]) * 1024
 
 
 def available_memory(device: str) -> int:
@@ -64,8 +73,7 @@ def available_memory(device: str) -> int:
         return torch.cuda.mem_get_info()[0]
     limits = []
     with suppress(OSError, ValueError):
-        words = dict(line.split(":") for line in Path("/proc/meminfo").read_text().splitlines())
-        limits.append(int(words["MemAvailable"].split()[0]) * 1024)
+        limits.append(_read_bytes(Path("/proc/meminfo"), "MemAvailable"))
     with suppress(OSError, ValueError):  # the limit may be "max"
         most, used = (int((_GROUP / name).read_text()) for name in ("memory.max", "memory.current"))
         limits.append(most - used)
@@ -78,7 +86,7 @@ def limit_memory(more: int) -> None:
         import resource
 
         _, hard = resource.getrlimit(resource.RLIMIT_AS)
-        most = _status("VmSize") + more
+        most = _read_bytes(_STATUS, "VmSize") + more
         resource.setrlimit(resource.RLIMIT_AS, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))
 
 
@@ -86,3 +94,86 @@ def is_out_of_memory(fault: BaseException) -> bool:
     """Whether an exception was caused by a lack of memory."""
     words = ("DefaultCPUAllocator", "bad_alloc", "not enough memory")
     return isinstance(fault, MemoryError | torch.OutOfMemoryError) or any(word in str(fault) for word in words)
+
+
+def measure_memory(
+    libraries: Sequence[str], config: Config, batches: Sequence[int], setting: Setting, more: int
+) -> PeakMemory:
+    """Peak bytes of each library for each batch, in ascending order; None if a batch needs more than `more` bytes.
+
+    If ours does not fit, the others are left out; so is a library that cannot build the model. On a CPU, call this in a
+    fresh process: it limits the memory of the process.
+    """
+    peaks: PeakMemory = {}
+    for library in libraries:
+        try:
+            peaks[library] = _peaks(library, config, batches, setting, more)
+        except Exception:
+            if library == OURS:
+                raise
+        if None in peaks.get(OURS, ()):
+            break
+    return peaks
+
+
+def _peaks(library: str, config: Config, batches: Sequence[int], setting: Setting, more: int) -> list[int | None]:
+    """Peaks of one library; its model is freed afterwards."""
+    meter = _Meter(library, config, setting, more)
+    peaks: list[int | None] = []
+    for batch in batches:
+        peaks.append(None if None in peaks else meter.peak(batch))
+    return peaks
+
+
+def largest_batch(config: Config, below: int, setting: Setting, more: int) -> int:
+    """About the largest power of two below `below` that fits into `more` bytes; 0 if not even one sample fits.
+
+    Memory grows linearly with the batch, so it is extrapolated from small batches.
+    """
+    meter = _Meter(OURS, config, setting, more)
+    last, batch = meter.peak(1), 1
+    if last is None:
+        return 0
+    while 2 * batch < below:
+        here = meter.peak(2 * batch)
+        if here is None:
+            return batch
+        grown, last, batch = here - last, here, 2 * batch
+        if grown > _CLEAR:
+            most = min(below - 1, batch + max(0, (more - last) * (batch // 2) // grown))
+            return 1 << (most.bit_length() - 1)
+    return batch
+
+
+class _Meter:
+    """Peak memory of one model for growing batches, so that memory left by one batch is used by the next."""
+
+    def __init__(self, library: str, config: Config, setting: Setting, more: int) -> None:
+        self.library, self.config, self.setting = library, config, setting
+        self.model: nn.Module | None = None
+        # A model of one block loads the libraries and their buffers, which do not count.
+        small = replace(config, depth=1) if isinstance(config, ViTConfig) else config
+        eager = replace(setting, compile=False)
+        _run(build(library, small), small, 1, eager)
+        if setting.device == "cpu":
+            self.setting = eager  # the memory of the compiler would count
+            limit_memory(more)
+        self.base = Peak(setting.device)
+
+    def peak(self, batch: int) -> int | None:
+        """Bytes, weights included; None if memory ran out."""
+        try:
+            self.model = self.model or build(self.library, self.config)
+            _run(self.model, self.config, batch, self.setting)
+        except (RuntimeError, MemoryError) as fault:
+            if is_out_of_memory(fault):
+                return None
+            raise
+        return self.base.bytes()
+
+
+def _run(model: nn.Module, config: Config, batch: int, setting: Setting) -> None:
+    step = make_step(model, example_inputs(config, batch, setting.device), config.out, setting)
+    step()
+    if setting.train:
+        step()  # from the second step on, moments and gradients are in memory together

@@ -1,6 +1,5 @@
 """The same model in other libraries: timm, transformers and vit-pytorch, where they are installed."""
 
-from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
@@ -105,9 +104,5 @@ def _vit_pytorch(c: ViTConfig) -> nn.Module:
     return image
 
 
-PEERS: dict[str, Callable[[ViTConfig], nn.Module]] = {
-    "timm": _timm,
-    "transformers": _transformers,
-    "vit-pytorch": _vit_pytorch,
-}
+PEERS = {"timm": _timm, "transformers": _transformers, "vit-pytorch": _vit_pytorch}
 """Builders by library."""

@@ -1,7 +1,10 @@
 """The tables of `vitreous bench`."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import groupby
+from operator import itemgetter
+from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
@@ -9,7 +12,6 @@ from rich.table import Table
 
 from vitreous.bench.measure import PREDICT, measure, resolve_model
 from vitreous.bench.peers import OURS
-from vitreous.bench.result import Result, Row
 from vitreous.bench.timing import Setting
 from vitreous.core.terminal import console
 from vitreous.train.device import pick_device, pick_precision
@@ -32,57 +34,54 @@ def print_bench(
 
         result = measure(subject, batches, setting, show_progress)
     if as_json:
-        print(json.dumps(result.to_dict(), indent=1))
+        print(json.dumps(result, indent=1))
         return
     screen = console()
     screen.print(_speed(result))
-    for library, why in result.notes.items():
+    for library, why in result["notes"].items():
         screen.print(f"{library}: {why}", highlight=False)
-    if any(row.library == PREDICT for row in result.rows):
+    if any(row["library"] == PREDICT for row in result["rows"]):
         screen.print(f"{PREDICT}: checks, scaling, model in float32, units: as vitreous predict does", highlight=False)
     screen.print(_floors(result))
 
 
-def _speed(result: Result) -> Table:
-    s = result.setting
-    where = "GPU" if s.device == "cuda" else f"CPU, {result.threads} thread{'s' * (result.threads != 1)}"
-    kind = "training step" if s.train else "forward"
+def _speed(result: Mapping[str, Any]) -> Table:
+    threads, mode = result["threads"], "compiled" if result["compile"] else "eager"
+    where = "GPU" if result["device"] == "cuda" else f"CPU, {threads} thread{'s' * (threads != 1)}"
+    kind = "training step" if result["train"] else "forward"
     table = Table(
-        title=f"{result.name}: {kind}, {s.precision}, {'compiled' if s.compile else 'eager'}, {where}",
+        title=f"{result['model']}: {kind}, {result['precision']}, {mode}, {where}",
         caption="memory: at the peak; × ours: median over the rounds of time / ours; above 1 ours is faster",
     )
     for heading in ("batch", "library", "median", "p90", "samples\n/ s", "memory\nMiB", "share\nof peak", "×\nours"):
         table.add_column(heading, justify="left" if heading == "library" else "right", no_wrap=True)
-    for batch in result.batches:
-        for row in (row for row in result.rows if row.batch == batch):
-            table.add_row(f"{batch:,}" if row.library == OURS else "", *_cells(row, result))
+    for batch, rows in groupby(result["rows"], itemgetter("batch")):
+        for row in rows:
+            library, rate, peak = row["library"], row["samples_per_second"], row["peak_memory_bytes"]
+            times = format_time(row["median_seconds"]), format_time(row["p90_seconds"])
+            speed = f"{rate:.3g}" if rate < 100 else f"{rate:,.0f}"
+            memory = "" if peak is None else format_size(peak).removesuffix(" MiB")
+            shares = f"{row['share_of_peak']:.1%}", f"{row['time_over_ours']:.2f}"
+            table.add_row(f"{batch:,}" if library == OURS else "", library, *times, speed, memory, *shares)
         table.add_section()
     return table
 
 
-def _cells(row: Row, result: Result) -> list[str]:
-    rate = f"{row.rate:.3g}" if row.rate < 100 else f"{row.rate:,.0f}"
-    memory = "" if row.memory is None else format_size(row.memory).removesuffix(" MiB")
-    times = format_time(row.median), format_time(row.p90)
-    return [row.library, *times, rate, memory, f"{result.share(row):.1%}", f"{row.ratio:.2f}"]
-
-
-def _floors(result: Result) -> Table:
+def _floors(result: Mapping[str, Any]) -> Table:
     """Lower bounds on the time of a step, next to the measured time."""
-    work, rates = result.work, result.peak_rates
-    moved = "weights, gradients, moments" if result.setting.train else "weights"
+    moved = "weights, gradients, moments" if result["train"] else "weights"
     table = Table(
         title="What this machine could do",
-        caption=f"{rates.flops / 1e9:,.0f} GFLOP/s by a large product in {result.setting.precision}, "
-        f"{rates.bytes / 1e9:,.1f} GB/s by a large copy\n{work.parameters:,} parameters, "
-        f"{work.flops / 1e9:,.3g} GFLOPs a sample\nbytes: {moved}, input, output",
+        caption=f"{result['peak_flops_per_second'] / 1e9:,.0f} GFLOP/s by a large product in {result['precision']}, "
+        f"{result['peak_bytes_per_second'] / 1e9:,.1f} GB/s by a large copy\n{result['parameters']:,} parameters, "
+        f"{result['flops_per_sample'] / 1e9:,.3g} GFLOPs a sample\nbytes: {moved}, input, output",
     )
     for heading in ("batch", "FLOPs / rate", "bytes / bandwidth", "ours", "ours / higher floor"):
         table.add_column(heading, justify="right")
-    for row in (row for row in result.rows if row.library == OURS):
-        floors = work.floors(row.batch, rates)
-        times = *map(format_time, floors), format_time(row.median)
-        table.add_row(f"{row.batch:,}", *times, f"{row.median / max(floors):.1f} ×")
+    ours = {row["batch"]: row["median_seconds"] for row in result["rows"] if row["library"] == OURS}
+    for floor in result["floors"]:
+        seconds = floor["flops_seconds"], floor["bytes_seconds"], ours[floor["batch"]]
+        table.add_row(f"{floor['batch']:,}", *map(format_time, seconds), f"{seconds[2] / max(seconds[:2]):.1f} ×")
     return table
 
 

@@ -1,4 +1,4 @@
-"""Time several steps in alternating rounds of one run, because the speed of a machine drifts."""
+"""Time steps in alternating rounds of one run, because the speed of a machine drifts; peak rates of the machine."""
 
 import random
 import statistics
@@ -11,6 +11,9 @@ from torch import Tensor, nn
 
 Step = Callable[[], object]
 Inputs = Sequence[Tensor | None]
+# Matrix sizes and rounds; on a shared CPU small products are less disturbed.
+_SIDES = {"cpu": {512: 40, 2048: 4}, "cuda": {8192: 5}}
+_COPIED = {"cpu": 1 << 28, "cuda": 1 << 29}  # bytes; much larger than any cache
 
 
 @dataclass(frozen=True)
@@ -36,32 +39,25 @@ def make_step(model: nn.Module, inputs: Inputs, classes: int, setting: Setting) 
     """A function that runs one forward pass, or one training step with cross-entropy and AdamW."""
     model = model.to(setting.device).train(setting.train)
     run = torch.compile(model, dynamic=False) if setting.compile else model
-    return _training_step(model, run, inputs, classes, setting) if setting.train else _forward(run, inputs, setting)
 
-
-def _forward(run: Callable[..., Tensor], inputs: Inputs, setting: Setting) -> Step:
-    def step() -> None:
+    def forward() -> None:
         with torch.no_grad(), setting.autocast():
             run(*inputs)
 
-    return step
-
-
-def _training_step(
-    model: nn.Module, run: Callable[..., Tensor], inputs: Inputs, classes: int, setting: Setting
-) -> Step:
+    if not setting.train:
+        return forward
     optimiser = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
     assert inputs[0] is not None
     y = torch.randint(max(1, classes), (len(inputs[0]),), device=setting.device)
 
-    def step() -> None:
+    def train() -> None:
         with setting.autocast():
             loss = nn.functional.cross_entropy(run(*inputs), y)
         loss.backward()
         optimiser.step()
         optimiser.zero_grad()
 
-    return step
+    return train
 
 
 def time_steps(
@@ -76,19 +72,17 @@ def time_steps(
     """Seconds per step in each round, by name; the order of the steps in a round is random.
 
     Args:
-        steps: by name.
-        device: cpu or cuda.
         rounds: minimum and maximum number of rounds; between them, rounds end after `seconds`.
         seconds: total time.
         repeats: steps that are timed together; a GPU is synchronised after them.
         warm: warm-up steps of each, not timed.
         progress: called with the finished share, from 0 to 1.
     """
-    names = list(steps)
-    for name in names:
+    for step in steps.values():
         for _ in range(warm):
-            steps[name]()
-    times: dict[str, list[float]] = {name: [] for name in names}
+            step()
+    times: dict[str, list[float]] = {name: [] for name in steps}
+    wait: Step = torch.cuda.synchronize if device == "cuda" else lambda: None
     order = random.Random(0)
     begun, (least, most) = time.perf_counter(), rounds
     for done in range(most):
@@ -96,12 +90,12 @@ def time_steps(
         if done >= least and passed >= 1:
             break
         progress(max(done / most, min(passed, done / least)))
-        for name in order.sample(names, len(names)):
-            _wait(device)
+        for name in order.sample(list(steps), len(steps)):
+            wait()
             start = time.perf_counter()
             for _ in range(repeats):
                 steps[name]()
-            _wait(device)
+            wait()
             times[name].append((time.perf_counter() - start) / repeats)
     return times
 
@@ -111,6 +105,33 @@ def median_ratio(theirs: Sequence[float], ours: Sequence[float]) -> float:
     return statistics.median(t / o for t, o in zip(theirs, ours, strict=True))
 
 
-def _wait(device: str) -> None:
-    if device == "cuda":
-        torch.cuda.synchronize()
+@dataclass(frozen=True)
+class MachinePeak:
+    """Highest measured rates: operations per second of a large matrix product, bytes per second of a copy."""
+
+    flops: float
+    bytes: float
+
+    def maximum(self, other: "MachinePeak") -> "MachinePeak":
+        """The higher of each rate, of two measurements; the speed of a shared machine drifts."""
+        return MachinePeak(max(self.flops, other.flops), max(self.bytes, other.bytes))
+
+
+def measure_peak(setting: Setting) -> MachinePeak:
+    """Multiply large matrices in the precision of the model, and copy a large array (reads and writes count)."""
+    device, size = setting.device, _COPIED[setting.device]
+    products = [2 * n**3 / _fastest(_product(n, setting), device, rounds) for n, rounds in _SIDES[device].items()]
+    source = torch.ones(size // 4, device=device)
+    target = torch.zeros_like(source)
+    return MachinePeak(max(products), 2 * size / _fastest(lambda: target.copy_(source), device, 5))
+
+
+def _product(side: int, setting: Setting) -> Step:
+    a, b = (torch.randn(side, side, device=setting.device).to(setting.dtype) for _ in range(2))
+    out = torch.empty_like(a)
+    return lambda: torch.mm(a, b, out=out)
+
+
+def _fastest(step: Step, device: str, rounds: int) -> float:
+    """Seconds of the fastest step; on a GPU, of the fastest ten steps."""
+    return min(time_steps({"": step}, device, (rounds, rounds), repeats=10 if device == "cuda" else 1, warm=2)[""])

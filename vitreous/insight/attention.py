@@ -6,7 +6,6 @@ Rollout follows Abnar and Zuidema 2020; the mean attention distance follows Doso
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -15,19 +14,15 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from vitreous.core.errors import InputError
-from vitreous.insight.heatmap import axis_label, draw_image, draw_rows
-from vitreous.insight.regions import coordinate_labels, model_input, to_array, to_grid_units
-from vitreous.insight.style import figure
+from vitreous.insight import regions
+from vitreous.insight.regions import model_input, to_array
+from vitreous.insight.style import Figure, figure
 from vitreous.nn.execution import unwrap
 from vitreous.nn.models import Model
 from vitreous.nn.record import Record, chosen_layers, record
 from vitreous.nn.vit import ViT
 from vitreous.run.predictor import Predictor
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-_MAX_WEIGHTS = 2**25  # attention weights in memory at a time
 _SIGNIFICANCE = 0.05  # p value below which a trend is reported
 
 
@@ -53,10 +48,8 @@ def _check_attends(model: Model) -> ViT:
 def rollout(weights: Iterable[Tensor]) -> Tensor:
     """Attention rollout: the share of each input token in each output token, `(B, N, N)`.
 
-    The product of `(mean over heads + 1) / 2` over the layers; the 1 stands for the residual connection.
-
-    Args:
-        weights: attention weights `(B, heads, N, N)` of every layer.
+    The product of `(mean over heads + 1) / 2` over the layers, from their weights `(B, heads, N, N)`; the 1 stands for
+    the residual connection.
     """
     total: Tensor | None = None
     for layer in weights:
@@ -73,19 +66,7 @@ def attention_entropy(weights: Tensor, mask: Tensor | None = None) -> Tensor:
     return _masked_mean(-torch.xlogy(weights, weights).sum(-1), mask)
 
 
-def attention_distance(weights: Tensor, coords: Tensor, prefix: int = 0, mask: Tensor | None = None) -> Tensor:
-    """Mean distance between a token and the tokens that it attends to, `(B, heads)`, in the unit of `coords`.
-
-    Args:
-        weights: `(B, heads, prefix + N, prefix + N)`; prefix tokens have no coordinates and are left out.
-        coords: `(N, axes)` or `(B, N, axes)`.
-        prefix: number of class and register tokens.
-        mask: `(B, N)`, False where there is no token.
-    """
-    return _mean_distance(weights[..., prefix:, prefix:], _pairwise_distances(coords), mask)
-
-
-def _pairwise_distances(coords: Tensor, period: Tensor | None = None) -> Tensor:
+def pairwise_distances(coords: Tensor, period: Tensor | None = None) -> Tensor:
     """Distances between all pairs of tokens: `(N, axes)` or `(B, N, axes)` -> `(1 or B, 1, N, N)`.
 
     With periods `(axes,)` these are the shortest distances on the periodic grid.
@@ -98,8 +79,11 @@ def _pairwise_distances(coords: Tensor, period: Tensor | None = None) -> Tensor:
     return periodic
 
 
-def _mean_distance(weights: Tensor, distances: Tensor, mask: Tensor | None) -> Tensor:
-    """Mean over the tokens of `distances`, weighted by `weights` `(B, heads, N, N)`."""
+def attention_distance(weights: Tensor, distances: Tensor, mask: Tensor | None = None) -> Tensor:
+    """Mean distance between a token and the tokens that it attends to, `(B, heads)`, by their `pairwise_distances`.
+
+    `weights` `(B, heads, N, N)` are those of tokens with coordinates; `mask` `(B, N)` is False where there is no token.
+    """
     total = weights.sum(-1).clamp(min=1e-12)
     return _masked_mean((weights * distances.to(weights.dtype)).sum(-1) / total, mask)
 
@@ -145,7 +129,7 @@ def rollout_map(model: ViT, x: Tensor) -> NDArray[np.float64]:
 
 def maps_figure(
     predictor: Predictor, sample: ArrayLike, layers: Sequence[int] | int | None = None, title: str = ""
-) -> "Figure":
+) -> Figure:
     """Attention maps of every head in the given layers, over one sample `(channels, *grid)`.
 
     A spectrum has a panel per layer with a row per head; an image a panel per layer and head. The mean comes last.
@@ -156,36 +140,29 @@ def maps_figure(
     names = [f"layer {layer}" for layer in chosen_layers(layers, model.config.depth)]
     maps = np.concatenate([maps, maps.mean(1, keepdims=True)], axis=1)
     heads = [*(f"head {head}" for head in range(maps.shape[1] - 1)), "mean"]
-    if len(predictor.axes) > 1:
-        with figure(1.2 * len(heads), 1.3 * len(names) + 0.2) as drawing:
-            panels = drawing.subplots(len(names), len(heads), squeeze=False)
-            for row, name in enumerate(names):
-                for column, head in enumerate(heads):
-                    draw_image(panels[row, column], predictor, sample, maps[row, column], small=True)
-                    panels[row, column].set_title(head if row == 0 else "", fontsize=8)
-                panels[row, 0].set_ylabel(name, fontsize=8)
-            drawing.suptitle(title, fontsize=9)
-        return drawing
-    with figure(9, (0.5 + 0.16 * len(heads)) * len(names) + 0.8) as drawing:
-        panels = drawing.subplots(len(names), 1, sharex=True, squeeze=False)[:, 0]
-        for axes, name, values in zip(panels, names, maps, strict=True):
-            draw_rows(axes, predictor, sample, values)
-            axes.set_yticks(range(len(heads)), heads, fontsize=6)
-            axes.set_title(name, loc="left", fontsize=8)
-        panels[-1].set_xlabel(axis_label(predictor))
+    flat, rows, columns = len(predictor.axes) == 1, len(names), len(heads)
+    size = (9, (0.5 + 0.16 * columns) * rows + 0.8) if flat else (1.2 * columns, 1.3 * rows + 0.2)
+    with figure(*size) as drawing:
+        panels = drawing.subplots(rows, 1 if flat else columns, sharex=flat, squeeze=False)
+        for line, name, values in zip(panels, names, maps, strict=True):
+            if flat:
+                regions.draw_rows(line[0], predictor, sample, values)
+                line[0].set_yticks(range(columns), heads, fontsize=6)
+                line[0].set_title(name, loc="left", fontsize=8)
+                continue
+            for axes, head, head_map in zip(line, heads, values, strict=True):
+                regions.draw_image(axes, predictor, sample, head_map, small=True)
+                axes.set_title(head if name == names[0] else "", fontsize=8)
+            line[0].set_ylabel(name, fontsize=8)
+        if flat:
+            panels[-1, 0].set_xlabel(regions.axis_label(predictor))
         drawing.suptitle(title, fontsize=9)
     return drawing
 
 
 @dataclass(frozen=True)
 class HeadMeasure:
-    """A quantity of every head.
-
-    Args:
-        label: name and unit.
-        values: `(layers, heads)`.
-        uniform: the value for a head with uniform attention.
-    """
+    """A quantity of every head, `(layers, heads)`, and its value for uniform attention; the label gives its unit."""
 
     label: str
     values: NDArray[np.float64]
@@ -196,9 +173,9 @@ class HeadMeasure:
         """Whether the values change with depth, by Spearman's rank correlation over all heads."""
         from scipy.stats import spearmanr
 
-        layers = np.repeat(np.arange(len(self.values)), self.values.shape[1])
         if len(self.values) < 2 or np.ptp(self.values) == 0:
             return "has no trend"
+        layers = np.repeat(np.arange(len(self.values)), self.values.shape[1])
         test = spearmanr(layers, self.values.ravel())
         if not test.pvalue < _SIGNIFICANCE:
             return f"shows no clear trend with depth (ρ = {test.statistic:.2f}, p = {test.pvalue:.2g})"
@@ -208,24 +185,22 @@ class HeadMeasure:
 
 @torch.no_grad()
 def head_measures(
-    predictor: Predictor, samples: ArrayLike, periodic: bool = False, max_weights: int = _MAX_WEIGHTS
+    predictor: Predictor, samples: ArrayLike, periodic: bool = False, max_weights: int = 2**25
 ) -> list[HeadMeasure]:
     """Attention distance and entropy of every head, averaged over samples `(n, channels, *grid)`.
 
     The distance is in grid points and, if the axes share a unit, in that unit.
 
     Args:
-        predictor: of a run with attention.
-        samples: raw samples.
+        samples: raw.
         periodic: measure the shortest distances on a periodic grid.
         max_weights: attention weights in memory at a time; limits the batch.
     """
     model = attention_model(predictor)
-    c, inputs = model.config, model_input(predictor, samples)
-    count = c.prefix + model.tokenizer.most
-    batch = max(1, max_weights // (c.depth * c.heads * count**2))
+    c = model.config
+    batch = max(1, max_weights // (c.depth * c.heads * (c.prefix + model.tokenizer.most) ** 2))
     batches: dict[str, list[Tensor]] = {}  # label: (B, layers + 1, heads); the last row is for uniform weights
-    for part in inputs.split(batch):
+    for part in model_input(predictor, samples).split(batch):
         with record(model) as seen:
             model(part)
         mask = seen["mask"] if "mask" in seen else torch.ones_like(seen["tokens"][..., 0], dtype=torch.bool)
@@ -233,8 +208,8 @@ def head_measures(
         uniform = (rows / rows.sum(1, keepdim=True))[:, None, None, :].expand(-1, c.heads, rows.shape[1], -1)
         layers = [*seen.attention.values(), uniform]
         for label, (coords, period) in _coordinates(predictor, seen["coords"]).items():
-            distances = _pairwise_distances(coords, period if periodic else None)
-            means = [_mean_distance(weights[..., c.prefix :, c.prefix :], distances, mask) for weights in layers]
+            distances = pairwise_distances(coords, period if periodic else None)
+            means = [attention_distance(weights[..., c.prefix :, c.prefix :], distances, mask) for weights in layers]
             batches.setdefault(f"attention distance ({label})", []).append(torch.stack(means, 1))
         entropies = [attention_entropy(weights, rows) for weights in layers]
         batches.setdefault("entropy (nats)", []).append(torch.stack(entropies, 1))
@@ -244,20 +219,20 @@ def head_measures(
 
 def _coordinates(predictor: Predictor, coords: Tensor) -> dict[str, tuple[Tensor, Tensor]]:
     """Coordinates of the tokens and lengths of the axes, by unit: grid points, and the unit that the axes share."""
-    c, axes = attention_model(predictor).config, predictor.axes
+    c = attention_model(predictor).config
     if not coords.shape[-1]:
         return {}
     if c.tokens not in ("patch", "peaks"):
-        return {", ".join(coordinate_labels(predictor)): (coords, torch.full_like(coords[0, 0], math.inf))}
-    points, lengths = to_grid_units(c, coords), coords.new_tensor(c.grid)
-    units = {axis.unit for axis in axes}
-    steps = coords.new_tensor([axis.spacing for axis in axes])
+        return {", ".join(regions.coordinate_labels(predictor)): (coords, torch.full_like(coords[0, 0], math.inf))}
+    points, lengths = regions.to_grid_units(c, coords), coords.new_tensor(c.grid)
+    units = {axis.unit for axis in predictor.axes}
     if len(units) > 1 or units <= {"", "px"}:
         return {"px" if units == {"px"} else "samples": (points, lengths)}
+    steps = coords.new_tensor([axis.spacing for axis in predictor.axes])
     return {"samples": (points, lengths), units.pop(): (points * steps, lengths * steps.abs())}
 
 
-def heads_figure(measures: Sequence[HeadMeasure], title: str = "") -> "Figure":
+def heads_figure(measures: Sequence[HeadMeasure], title: str = "") -> Figure:
     """Measures against depth: a point per head, the mean of each layer, and the value for uniform attention."""
     with figure(3.2 * len(measures), 3.2) as drawing:
         panels = drawing.subplots(1, len(measures), squeeze=False)[0]

@@ -1,7 +1,7 @@
 """Attribution: which parts of an input a prediction depends on.
 
 Integrated gradients (Sundararajan et al. 2017, through captum) work for every model; attention × gradient follows
-Chefer et al. 2021. `vitreous.insight.faithfulness` tests the resulting maps.
+Chefer et al. 2021. `vitreous.insight.explanation` tests the resulting maps.
 """
 
 from collections.abc import Callable
@@ -12,6 +12,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
+from vitreous.core.batching import split_into_batches
 from vitreous.core.errors import InputError
 from vitreous.core.extras import load_extra
 from vitreous.insight.attention import attention_maps, attention_model, pooling_weights, rollout_map
@@ -23,7 +24,6 @@ from vitreous.run.predictor import Predictor
 
 INTEGRATED_GRADIENTS = "integrated gradients"
 _BATCH = 32  # inputs of one forward pass
-_STEPS = 32  # of the integral from the baseline to the sample
 
 
 class ExplainedSample:
@@ -33,7 +33,6 @@ class ExplainedSample:
     Removed peaks, lines and elements of a set are masked.
 
     Args:
-        predictor: of a run.
         sample: raw, `(channels, *grid)` or `(*grid)`.
         target: the class or quantity to explain; the predicted class or the first quantity if None.
     """
@@ -44,13 +43,13 @@ class ExplainedSample:
         self.x = model_input(predictor, self.sample[None])  # (1, channels, *grid)
         self.baseline = self.x.flatten(2).median(-1).values.reshape(1, -1, *[1] * (self.x.dim() - 2)).expand_as(self.x)
         self.cells = cell_numbers(self.model.config)
-        self.present = (
+        self.present = (  # (regions,)
             token_positions(predictor, self.sample)[1] if self.cells is None else np.ones(self.cells.max() + 1, bool)
-        )  # (regions,)
+        )
         with torch.no_grad():
             self.out: Tensor = self.model(self.x)
         self.is_quantity = bool(predictor.targets)
-        names = predictor.classes or tuple(each.name for each in predictor.targets)
+        names = self.task.label_names
         if target is not None and target not in names:
             raise InputError(f"target: found {target!r}, expected one of {', '.join(names)}")
         default = 0 if self.is_quantity else int(self.out.argmax())
@@ -93,47 +92,41 @@ class ExplainedSample:
     @torch.no_grad()
     def outputs(self, mask: NDArray[np.bool_]) -> Tensor:
         """Raw outputs for the sample with only the regions where `mask` `(n, regions)` is True."""
-        parts = [mask[start : start + _BATCH] for start in range(0, len(mask), _BATCH)]
-        forward = self._mask_tokens if self.cells is None else self._mask_grid
-        return torch.cat([forward(part) for part in parts])
+        return torch.cat([self._masked(part) for part in split_into_batches(mask, _BATCH)])
 
-    def _mask_grid(self, mask: NDArray[np.bool_]) -> Tensor:
-        visible = torch.from_numpy(mask[:, None, self.cells]).to(self.x.device)  # (n, 1, *grid)
-        out: Tensor = self.model(torch.where(visible, self.x, self.baseline))
-        return out
-
-    def _mask_tokens(self, mask: NDArray[np.bool_]) -> Tensor:
+    def _masked(self, mask: NDArray[np.bool_]) -> Tensor:
+        if self.cells is not None:
+            visible = torch.from_numpy(mask[:, None, self.cells]).to(self.x.device)  # (n, 1, *grid)
+            out: Tensor = self.model(torch.where(visible, self.x, self.baseline))
+            return out
         assert isinstance(self.model, ViT)
         visible = torch.from_numpy(mask & self.present).to(self.x.device)
         handle = self.model.tokenizer.register_forward_hook(
             lambda _, __, tokens: Tokens(tokens.values, visible, tokens.coords)
         )
         try:
-            out: Tensor = self.model(self.x.expand(len(mask), *self.x.shape[1:]))
+            out = self.model(self.x.expand(len(mask), *self.x.shape[1:]))
         finally:
             handle.remove()
         return out
 
 
-def integrated_gradients(explained: ExplainedSample, steps: int = _STEPS) -> NDArray[np.float64]:
+def integrated_gradients(explained: ExplainedSample, steps: int = 32) -> NDArray[np.float64]:
     """Integrated gradients `(*grid)`, or `(N,)` for tokens that are not on a grid.
 
     They add up to the difference between the explained value of the sample and that of the baseline.
     """
-    attr = load_extra("captum.attr", "insight")
+    attr, x, model = load_extra("captum.attr", "insight"), explained.x, explained.model
 
     def value(x: Tensor) -> Tensor:
-        return explained.value(explained.model(x))
+        return explained.value(model(x))
 
     options = {"n_steps": steps, "internal_batch_size": _BATCH}
     if explained.cells is not None:
-        method = attr.IntegratedGradients(value)
-        gradients = method.attribute(explained.x, explained.baseline, **options).sum(1)
-    else:  # positions of peaks have no gradient: the tokens of an empty input are the baseline
-        assert isinstance(explained.model, ViT)
-        method = attr.LayerIntegratedGradients(value, explained.model.tokenizer.norm)
-        gradients = method.attribute(explained.x, torch.zeros_like(explained.x), **options).sum(-1)
-    return to_array(gradients[0])
+        return to_array(attr.IntegratedGradients(value).attribute(x, explained.baseline, **options).sum(1)[0])
+    assert isinstance(model, ViT)  # positions of peaks have no gradient: the tokens of an empty input are the baseline
+    method = attr.LayerIntegratedGradients(value, model.tokenizer.norm)
+    return to_array(method.attribute(x, torch.zeros_like(x), **options).sum(-1)[0])
 
 
 def attention_gradient(explained: ExplainedSample) -> NDArray[np.float64]:
@@ -155,19 +148,9 @@ def attention_gradient(explained: ExplainedSample) -> NDArray[np.float64]:
     return to_array(tokens * seen["mask"][0] if "mask" in seen else tokens)
 
 
-def _last_layer(explained: ExplainedSample) -> NDArray[np.float64]:
-    (maps,) = attention_maps(attention_model(explained.predictor), explained.x, layers=-1)  # (1, heads, N)
-    return np.asarray(maps.mean((0, 1)))
-
-
-def _rollout(explained: ExplainedSample) -> NDArray[np.float64]:
-    (shares,) = rollout_map(attention_model(explained.predictor), explained.x)
-    return np.asarray(shares)
-
-
 METHODS: dict[str, Callable[[ExplainedSample], NDArray[np.float64]]] = {
-    "attention": _last_layer,
-    "rollout": _rollout,
+    "attention": lambda it: attention_maps(attention_model(it.predictor), it.x, -1)[0].mean((0, 1)),  # of all heads
+    "rollout": lambda it: rollout_map(attention_model(it.predictor), it.x)[0],
     "attention × gradient": attention_gradient,
     INTEGRATED_GRADIENTS: integrated_gradients,
 }

@@ -4,17 +4,14 @@ All take plain arrays and are five inches wide, so that labels stay legible on a
 """
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from vitreous.core.extras import load_extra
 from vitreous.data.source import Axis
-from vitreous.insight.style import figure
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from vitreous.insight.style import Figure, figure, to_pixels
 
 Array = NDArray[Any]
 
@@ -26,25 +23,25 @@ _BINS = 8  # of errors against a quantity
 EMBEDDINGS = ("PCA", "t-SNE")
 
 
-def learning_figure(log: Sequence[Mapping[str, Any]], score: str) -> "Figure":
+def validation_curve(log: Sequence[Mapping[str, Any]], score: str) -> tuple[list[int], list[float]]:
+    """Steps, and a score on the validation part at each; `log` as in `metrics.jsonl`."""
+    lines = [line for line in log if "validation" in line]
+    return [line["step"] for line in lines], [line["validation"][score] for line in lines]
+
+
+def learning_figure(log: Sequence[Mapping[str, Any]], score: str) -> Figure:
     """Losses above, the score on the validation part below, against steps; `log` as in `metrics.jsonl`."""
-    trained = [(line["step"], line["loss"]) for line in log if "loss" in line]
-    evaluated = [(line["step"], line["validation"]) for line in log if "validation" in line]
+    trained = [line for line in log if "loss" in line]
+    steps, losses = ([line[name] for line in trained] for name in ("step", "loss"))
     with figure(_WIDTH, 5) as drawing:
         above, below = drawing.subplots(2, 1, sharex=True)
-        above.plot(*_columns(trained), lw=0.8, color="0.6", label="training")
-        above.plot(
-            *_columns([(step, scores["loss"]) for step, scores in evaluated]), ".-", color="C0", label="validation"
-        )
+        above.plot(steps, losses, lw=0.8, color="0.6", label="training")
+        above.plot(*validation_curve(log, "loss"), ".-", color="C0", label="validation")
         above.set_ylabel("loss")
         above.legend(frameon=False)
-        below.plot(*_columns([(step, scores[score]) for step, scores in evaluated]), ".-", color="C0")
+        below.plot(*validation_curve(log, score), ".-", color="C0")
         below.set(xlabel="step", ylabel=f"validation {score}")
         return drawing
-
-
-def _columns(points: Sequence[tuple[float, float]]) -> Array:
-    return np.array(points, dtype=np.float64).reshape(-1, 2).T
 
 
 def confusion_matrix(predicted: Array, truth: Array, count: int) -> NDArray[np.intp]:
@@ -54,7 +51,7 @@ def confusion_matrix(predicted: Array, truth: Array, count: int) -> NDArray[np.i
     return matrix
 
 
-def confusion_figure(matrix: Array, classes: Sequence[str]) -> "Figure":
+def confusion_figure(matrix: Array, classes: Sequence[str]) -> Figure:
     """The confusion matrix, with mistakes in red."""
     with figure(_WIDTH, 4.6) as drawing:
         draw_confusion(drawing.subplots(), matrix, classes)
@@ -76,46 +73,41 @@ def draw_confusion(axes: Any, matrix: Array, classes: Sequence[str]) -> None:
     axes.set(xlabel="predicted", ylabel="true")
 
 
-def samples_figure(samples: Array, captions: Sequence[str], grid: Sequence[Axis]) -> "Figure":
-    """Samples `(n, channels, *grid)` with captions: curves along their axis, or images."""
-    across = 2 if samples.ndim == 3 else 4
+def samples_figure(samples: Array, captions: Sequence[str], grid: Sequence[Axis]) -> Figure:
+    """Samples `(n, channels, *grid)` with captions: curves along their axis, or images; middle slices of volumes."""
+    flat = samples.ndim == 3
+    across, height = (2, 1.5) if flat else (4, 1.6)
     down = -(-len(samples) // across)
-    with figure(_WIDTH, (1.5 if samples.ndim == 3 else 1.6) * down) as drawing:
-        panels = drawing.subplots(down, across, squeeze=False, sharex=samples.ndim == 3).ravel()
+    with figure(_WIDTH, height * down) as drawing:
+        panels = drawing.subplots(down, across, squeeze=False, sharex=flat).ravel()
         for axes, sample, caption in zip(panels, samples, captions, strict=False):
-            draw_sample(axes, sample, grid)
+            _draw_sample(axes, sample, grid)
             axes.set_title(caption, fontsize=7)
         for axes in panels[len(samples) :]:
             axes.set_axis_off()
-        if samples.ndim == 3:
+        if flat:
             drawing.supxlabel(grid[0].label, fontsize=8)
         return drawing
 
 
-def draw_sample(axes: Any, sample: Array, grid: Sequence[Axis]) -> None:
-    """Draw one sample `(channels, *grid)`; of a volume, the middle slice."""
+def _draw_sample(axes: Any, sample: Array, grid: Sequence[Axis]) -> None:
     if sample.ndim == 2:
         (axis,) = grid
         axes.plot(axis.origin + axis.spacing * np.arange(sample.shape[1]), sample.T, lw=0.7)
         axes.tick_params(labelsize=7)
         axes.set_yticks([])
         return
-    if sample.ndim == 4:
-        sample = sample[:, sample.shape[1] // 2]
-    low, high = float(sample.min()), float(sample.max())
-    values = (sample.astype(np.float64) - low) / (high - low or 1.0)
-    axes.imshow(np.moveaxis(values, 0, -1) if len(values) == 3 else values.mean(0), cmap="gray")
+    axes.imshow(to_pixels(sample[:, sample.shape[1] // 2] if sample.ndim == 4 else sample), cmap="gray")
     axes.set_axis_off()
 
 
 def parity_figure(
     values: Array, truth: Array, label: str, lower: Array | None = None, upper: Array | None = None, log: bool = False
-) -> "Figure":
-    """Predicted values `(n,)` against the truth, with some of the intervals, and the residuals below.
+) -> Figure:
+    """Predicted values `(n,)` of one quantity against the truth, with some of the intervals, and the residuals below.
 
     Args:
-        values, truth: of one quantity.
-        label: its name and unit.
+        label: name and unit.
         lower, upper: ends of the intervals; intervals that miss the truth are red.
         log: use logarithmic axes.
     """
@@ -160,46 +152,42 @@ def _plain_numbers(axis: Any) -> None:
     axis.set_minor_formatter(NullFormatter())
 
 
-def reliability(probabilities: Array, truth: Array, bins: int = 10) -> tuple[Array, Array, Array]:
-    """Mean confidence, share of correct predictions and number of samples in each non-empty bin of confidence."""
-    return _binned(probabilities.max(1), probabilities.argmax(1) == truth, bins)
+def reliability(confidence: Array, right: Array, bins: int = 10) -> tuple[Array, Array, Array]:
+    """Mean confidence, share of correct predictions and number of samples in each non-empty bin of confidence.
 
-
-def _binned(confidence: Array, right: Array, bins: int) -> tuple[Array, Array, Array]:
+    Args:
+        confidence: probability of the predicted class, `(n,)`.
+        right: whether the prediction is correct, `(n,)`.
+    """
     place = np.minimum((confidence * bins).astype(int), bins - 1)
     counts = np.bincount(place, minlength=bins)
     used = counts > 0
-    mean = [np.bincount(place, weights, bins)[used] / counts[used] for weights in (confidence, right)]
-    return mean[0], mean[1], counts[used]
-
-
-def calibration_error(probabilities: Array, truth: Array, bins: int = 10) -> float:
-    """Expected calibration error of predicted classes."""
-    return confidence_error(probabilities.max(1), probabilities.argmax(1) == truth, bins)
+    mean, share = (np.bincount(place, weights, bins)[used] / counts[used] for weights in (confidence, right))
+    return mean, share, counts[used]
 
 
 def confidence_error(confidence: Array, right: Array, bins: int = 10) -> float:
     """Expected calibration error: the mean of |confidence − share right| over all samples."""
-    mean, share, counts = _binned(confidence, right, bins)
+    mean, share, counts = reliability(confidence, right, bins)
     return float(np.average(np.abs(mean - share), weights=counts))
 
 
-def reliability_figure(probabilities: Array, truth: Array) -> "Figure":
+def reliability_figure(confidence: Array, right: Array) -> Figure:
     """Reliability diagram: share of correct predictions against confidence, with the number of samples below."""
-    confidence, right, counts = reliability(probabilities, truth)
+    mean, share, counts = reliability(confidence, right)
     with figure(_WIDTH, 5) as drawing:
         above, below = drawing.subplots(2, 1, sharex=True, height_ratios=(3, 1))
         above.plot([0, 1], [0, 1], "k-", lw=0.8)
-        error = np.sqrt(right * (1 - right) / counts)
-        above.errorbar(confidence, right, error, fmt="o-", ms=4, color="C0", capsize=2)
+        error = np.sqrt(share * (1 - share) / counts)
+        above.errorbar(mean, share, error, fmt="o-", ms=4, color="C0", capsize=2)
         above.set(ylabel="share that is right", xlim=(0, 1.02), ylim=(0, 1.05))
-        below.bar(confidence, counts, 0.05, color="0.6")
+        below.bar(mean, counts, 0.05, color="0.6")
         below.set(xlabel="probability of the predicted class", ylabel="samples", yscale="log")
         _plain_numbers(below.yaxis)
         return drawing
 
 
-def coverage_figure(nominal: Array, measured: Array, names: Sequence[str]) -> "Figure":
+def coverage_figure(nominal: Array, measured: Array, names: Sequence[str]) -> Figure:
     """Measured coverage of intervals `(levels, targets)` against nominal coverage `(levels,)`."""
     with figure(_WIDTH, 4.2) as drawing:
         axes = drawing.subplots()
@@ -211,31 +199,25 @@ def coverage_figure(nominal: Array, measured: Array, names: Sequence[str]) -> "F
         return drawing
 
 
-def error_figure(error: Array, column: Array, label: str, ylabel: str) -> "Figure":
-    """Errors `(n,)` against another column of the data.
-
-    Args:
-        error: of each sample; a boolean array for wrong classes.
-        column: numbers or strings.
-        label: of the column.
-        ylabel: of the error.
-    """
+def error_figure(error: Array, column: Array, label: str, ylabel: str) -> Figure:
+    """Errors `(n,)`, a boolean array for wrong classes, against another column of the data, numbers or strings."""
     words = column.dtype.kind not in "fiub"
     groups = [np.flatnonzero(column == word) for word in np.unique(column)] if words else _by_size(column)
     places = np.arange(len(groups)) if words else np.array([np.median(column[rows]) for rows in groups])
+    marks: dict[str, Any] = {"fmt": "o" if words else "o-", "ms": 4, "capsize": 2}
     with figure(_WIDTH, 4) as drawing:
         axes = drawing.subplots()
         if error.dtype.kind == "b":
             share = np.array([error[rows].mean() for rows in groups])
             spread = [np.sqrt(p * (1 - p) / len(rows)) for p, rows in zip(share, groups, strict=True)]
-            axes.errorbar(places, share, spread, fmt="o" if words else "o-", ms=4, capsize=2)
+            axes.errorbar(places, share, spread, **marks)
         else:
             x = np.searchsorted(np.unique(column), column) if words else column
             axes.plot(x, error, ".", ms=3, color="0.7")
             middle = [np.quantile(error[rows], [0.5, 0.05, 0.95]) for rows in groups]
             half, low, high = np.array(middle).T
             ends = [half - low, high - half]
-            axes.errorbar(places, half, ends, fmt="o" if words else "o-", ms=4, capsize=2, label="median, 5 to 95 %")
+            axes.errorbar(places, half, ends, **marks, label="median, 5 to 95 %")
             axes.legend(frameon=False, fontsize=8)
         if words:
             axes.set_xticks(places, np.unique(column), rotation=0 if len(groups) < 6 else 90)
@@ -250,29 +232,14 @@ def _by_size(column: Array) -> list[Array]:
     return [np.flatnonzero(place == bin) for bin in np.unique(place)]
 
 
-def embed(features: Array, method: str, seed: int = 0) -> NDArray[np.float64]:
-    """Project features `(n, D)` to `(n, 2)` by PCA or t-SNE."""
-    assert method in EMBEDDINGS
+def embedding_figure(features: Array, colour: Array, label: str, method: str, classes: Sequence[str] = ()) -> Figure:
+    """Features `(n, D)`, projected to two dimensions by PCA or t-SNE and coloured by class or quantity `(n,)`."""
     most = min(30, *features.shape) if method == "t-SNE" else 2
-    places = load_extra("sklearn.decomposition").PCA(most, random_state=seed).fit_transform(features)
+    places = load_extra("sklearn.decomposition").PCA(most, random_state=0).fit_transform(features)
     if method == "t-SNE":
         perplexity = min(30.0, (len(features) - 1) / 3)
-        tsne = load_extra("sklearn.manifold").TSNE(perplexity=perplexity, init="pca", random_state=seed)
+        tsne = load_extra("sklearn.manifold").TSNE(perplexity=perplexity, init="pca", random_state=0)
         places = tsne.fit_transform(places)
-    return np.asarray(places, dtype=np.float64)
-
-
-def embedding_figure(features: Array, colour: Array, label: str, method: str, classes: Sequence[str] = ()) -> "Figure":
-    """Features of samples, projected to two dimensions.
-
-    Args:
-        features: `(n, D)`.
-        colour: `(n,)` class numbers or a quantity.
-        label: of the colour.
-        method: PCA | t-SNE.
-        classes: names of the classes.
-    """
-    places = embed(features, method)
     with figure(_WIDTH, 4.4) as drawing:
         axes = drawing.subplots()
         discrete = 0 < len(classes) <= 10

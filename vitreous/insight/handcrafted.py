@@ -6,7 +6,7 @@ added that takes nearly all of the attention. A matching token gets a share ε, 
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -15,13 +15,10 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from vitreous.insight.regions import to_array
-from vitreous.insight.style import figure
+from vitreous.insight.style import Figure, figure
 from vitreous.nn.attention import Attention
 from vitreous.nn.attention.bias import RelativeBias
 from vitreous.nn.record import Sink
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 _SHARP = 200.0  # the α of the source; a larger value would lose digits
 _SHARE = 1e-6  # ε: attention to one matching token
@@ -31,11 +28,7 @@ _STEEP = 50.0  # decrease of the logit per squared step from the tap of a head
 class Matching(nn.Module):
     """`f(v)_i = Σ_j V v_j · 1[v_iᵀ M v_j = 1]` for unit vectors with `v_iᵀ M v_j ≤ 1`, by one head with `QKᵀ = α M`.
 
-    Tokens that nearly match, with `v_iᵀ M v_j > 0.9`, are not separated to 1e-6.
-
-    Args:
-        match: M, `(D, D)`.
-        value: V, `(D, D)`.
+    `match` M and `value` V are `(D, D)`. Tokens that nearly match, with `v_iᵀ M v_j > 0.9`, are not separated to 1e-6.
     """
 
     def __init__(self, match: Tensor, value: Tensor) -> None:
@@ -106,12 +99,12 @@ class Convolution(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """`(B, N, channels) -> (B, N, out)`."""
-        dim = self.attention.project.in_features
-        out: Tensor = self.attention(F.pad(x, (0, dim - x.shape[-1])), bias=self.bias(0))
+        padding = self.attention.project.in_features - x.shape[-1]
+        out: Tensor = self.attention(F.pad(x, (0, padding)), bias=self.bias(0))
         return out[..., : self.out]
 
 
-def matches_figure(matching: Matching, v: Tensor, title: str = "") -> "Figure":
+def matches_figure(matching: Matching, v: Tensor, title: str = "") -> Figure:
     """Matches between the tokens `v` `(N, D)`: their attention divided by ε."""
     with figure(3.6, 3) as drawing:
         axes = drawing.subplots()
@@ -122,7 +115,7 @@ def matches_figure(matching: Matching, v: Tensor, title: str = "") -> "Figure":
     return drawing
 
 
-def kernels_figure(kernels: Mapping[str, NDArray[Any]]) -> "Figure":
+def kernels_figure(kernels: Mapping[str, NDArray[Any]]) -> Figure:
     """Weights `(rows, columns)` around the centre of a grid, one panel per name, on one colour scale."""
     top = max(float(np.abs(kernel).max()) for kernel in kernels.values())
     with figure(3.1 * len(kernels), 2.9) as drawing:

@@ -7,11 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-    from PIL.Image import Image
+from vitreous.insight.style import Figure
 
 _DPI = 160
 _LARGE = 200_000  # bytes above which a figure is stored with lossy compression
@@ -29,31 +26,22 @@ class Table:
 
 @dataclass(frozen=True)
 class Section:
-    """A section of a page.
+    """A section of a page: text, then figures, tables and code.
 
     Args:
-        title: heading and entry in the table of contents.
         text: paragraphs, separated by empty lines; text in backticks is set as code.
         figures: with captions, which are also the alternative texts.
-        tables, code: below the figures.
     """
 
     title: str
     text: str = ""
-    figures: "Sequence[tuple[str, Figure]]" = ()
+    figures: Sequence[tuple[str, Figure]] = ()
     tables: Sequence[Table] = ()
     code: str = ""
 
 
 def render_page(title: str, lead: str, numbers: Sequence[tuple[str, str]], sections: Sequence[Section]) -> str:
-    """The HTML of a page.
-
-    Args:
-        title: of the window and the page.
-        lead: a sentence below the title.
-        numbers: names and values of the most important numbers.
-        sections: in their order.
-    """
+    """The HTML of a page: its title, a lead sentence, names and values of the most important numbers, and sections."""
     names = [section.title for section in sections]
     contents = "".join(f'<li><a href="#{_anchor(name)}">{escape(name)}</a></li>' for name in names)
     tiles = "".join(f"<div><dt>{escape(name)}</dt><dd>{escape(value)}</dd></div>" for name, value in numbers)
@@ -102,7 +90,7 @@ def _paragraphs(text: str) -> str:
     return "".join(f"<p>{part}</p>" for part in marked.split("\n\n") if part.strip())
 
 
-def _figure(caption: str, figure: "Figure") -> str:
+def _figure(caption: str, figure: Figure) -> str:
     from PIL.Image import open as open_image
 
     png = io.BytesIO()
@@ -110,19 +98,15 @@ def _figure(caption: str, figure: "Figure") -> str:
     with open_image(png) as pixels:
         width, height = pixels.size
         # Lossless WebP keeps lines and letters sharp and needs two thirds of the size of PNG.
-        image = _webp(pixels, lossless=True, method=4)
-        if len(image) > _LARGE:
-            image = _webp(pixels, quality=80)
+        for options in ({"lossless": True, "method": 4}, {"quality": 80}):
+            content = io.BytesIO()
+            pixels.save(content, "webp", **options)
+            if content.tell() <= _LARGE:
+                break
     wide = ' class="wide"' if figure.get_figwidth() > _WIDE else ""
-    source = f"data:image/webp;base64,{base64.b64encode(image).decode()}"
+    source = f"data:image/webp;base64,{base64.b64encode(content.getvalue()).decode()}"
     picture = f'<img src="{source}" width="{width}" height="{height}" alt="{escape(caption)}">'
     return f"<figure{wide}>{picture}<figcaption>{escape(caption)}</figcaption></figure>"
-
-
-def _webp(picture: "Image", **options: Any) -> bytes:
-    content = io.BytesIO()
-    picture.save(content, "webp", **options)
-    return content.getvalue()
 
 
 def _table(table: Table) -> str:

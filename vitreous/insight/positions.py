@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, TypeGuard
+from typing import Any, TypeGuard
 
 import numpy as np
 import torch
@@ -10,21 +10,16 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 
 from vitreous.core.errors import InputError
+from vitreous.data.source import Axis
 from vitreous.insight.regions import to_array
-from vitreous.insight.style import figure
+from vitreous.insight.style import Figure, figure
 from vitreous.nn.models import Model
 from vitreous.nn.position import GridPosition, sinusoidal
 from vitreous.nn.record import chosen_layers
 from vitreous.nn.tokens import PatchTokenizer
 from vitreous.nn.vit import ViT
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-    from vitreous.data.source import Axis
-
 _MAX_MAPS = 12  # maps along each axis of the mosaic
-_GAP = 1  # blank pixels between two maps
 
 
 def has_position_table(model: Model) -> TypeGuard[ViT]:
@@ -45,9 +40,8 @@ def patch_grid(model: ViT) -> tuple[int, ...]:
 
 def position_similarity(model: ViT) -> NDArray[np.float64]:
     """Cosine similarity of the position embeddings of every two patches, `(N, N)`."""
-    if not has_position_table(model):
+    if not isinstance(model.position, GridPosition):
         raise InputError(f"positions: found position = {model.config.position!r}, expected a table for patches")
-    assert isinstance(model.position, GridPosition)
     rows = F.normalize(model.position.table[0, model.config.prefix :].double())
     return to_array(rows @ rows.mT)
 
@@ -71,16 +65,12 @@ def grid_verdict(similarity: NDArray[Any], shape: Sequence[int]) -> str:
     return f"positions {words}: {numbers}"
 
 
-def similarity_figure(model: ViT, axes: Sequence["Axis"] = (), title: str = "") -> "Figure":
+def similarity_figure(model: ViT, axes: Sequence[Axis] = (), title: str = "") -> Figure:
     """Similarity of position embeddings: in 1-D a map of all pairs, in 2-D a map of the grid for each patch.
 
-    Args:
-        model: with learned or sinusoidal positions of patches.
-        axes: of the samples, for their names and units.
-        title: of the figure; `grid_verdict` if empty.
+    `axes` of the samples give names and units; without a title, `grid_verdict` is the title.
     """
     similarity, shape = position_similarity(model), patch_grid(model)
-    title = title or grid_verdict(similarity, shape)
     scale: dict[str, Any] = {"cmap": "viridis", "vmin": float(min(0.0, similarity.min())), "vmax": 1}
     with figure(5.2, 4.6) as drawing:
         panel = drawing.subplots()
@@ -96,7 +86,7 @@ def similarity_figure(model: ViT, axes: Sequence["Axis"] = (), title: str = "") 
             image = panel.imshow(similarity, extent=(*ends, *ends[::-1]), interpolation="nearest", **scale)
             panel.set(xlabel=label, ylabel=label)
         drawing.colorbar(image, label="cosine similarity", shrink=0.8)
-        panel.set_title(title, loc="left", fontsize=8)
+        panel.set_title(title or grid_verdict(similarity, shape), loc="left", fontsize=8)
     return drawing
 
 
@@ -105,11 +95,11 @@ def _mosaic(similarity: NDArray[Any], shape: Sequence[int]) -> NDArray[Any]:
     rows, columns = shape
     maps = similarity.reshape(rows, columns, rows, columns)
     maps = maps[:: math.ceil(rows / _MAX_MAPS), :: math.ceil(columns / _MAX_MAPS)]
-    padded = np.pad(maps, ((0, 0), (0, 0), (0, _GAP), (0, _GAP)), constant_values=np.nan)
-    return padded.swapaxes(1, 2).reshape(padded.shape[0] * padded.shape[2], -1)[:-_GAP, :-_GAP]
+    padded = np.pad(maps, ((0, 0), (0, 0), (0, 1), (0, 1)), constant_values=np.nan)  # a blank pixel between two maps
+    return padded.swapaxes(1, 2).reshape(padded.shape[0] * padded.shape[2], -1)[:-1, :-1]
 
 
-def sinusoidal_figure(positions: int = 512, dim: int = 10) -> "Figure":
+def sinusoidal_figure(positions: int = 512, dim: int = 10) -> Figure:
     """Heat map of sinusoidal positions (S0.4)."""
     table = sinusoidal(torch.arange(float(positions))[:, None], dim).numpy()  # (positions, dim)
     with figure(5, 4.5) as drawing:
@@ -120,20 +110,6 @@ def sinusoidal_figure(positions: int = 512, dim: int = 10) -> "Figure":
     return drawing
 
 
-def bias_figure(model: ViT, layers: Sequence[int] | None = None, title: str = "") -> "Figure":
-    """The relative bias `p_ij` (S4.1) of each layer and head against the displacement from query to key.
-
-    In 1-D a panel per layer with a row per head, in 2-D a panel per layer and head; in 3-D the keys in the slice of the
-    query. The mean is subtracted, because the softmax does not depend on it.
-    """
-    if not has_relative_bias(model):
-        raise InputError(f"bias: found bias = {model.config.bias!r}, expected a model with bias = 'relative'")
-    assert model.bias is not None
-    chosen = chosen_layers(layers, model.config.depth)
-    table = displacement_map(to_array(model.bias.table[chosen]), patch_grid(model))
-    return displacement_figure(table, [f"layer {layer}" for layer in chosen], title)
-
-
 def displacement_map(table: NDArray[Any], shape: Sequence[int]) -> NDArray[np.float64]:
     """A bias table `(layers, heads, entries)` by displacement from query to key: `(layers, heads, *(2n − 1))`."""
     reach = tuple(2 * n - 1 for n in shape)
@@ -141,33 +117,34 @@ def displacement_map(table: NDArray[Any], shape: Sequence[int]) -> NDArray[np.fl
     return np.flip(grid, axis=tuple(range(-len(reach), 0)))  # the table counts from the key to the query
 
 
-def displacement_figure(
-    maps: NDArray[Any], names: Sequence[str], title: str = "", label: str = "bias, about its mean"
-) -> "Figure":
-    """Maps `(rows, heads, *displacements)`: a row of panels per name (in 1-D one panel); the middle of volumes."""
+def bias_figure(model: ViT, layers: Sequence[int] | None = None, title: str = "") -> Figure:
+    """The relative bias `p_ij` (S4.1) of each layer and head against the displacement from query to key.
+
+    In 1-D a panel per layer with a row per head, in 2-D a panel per layer and head; in 3-D the keys in the slice of the
+    query. The mean is subtracted, because the softmax does not depend on it.
+    """
+    if model.bias is None or not has_relative_bias(model):
+        raise InputError(f"bias: found bias = {model.config.bias!r}, expected a model with bias = 'relative'")
+    chosen = chosen_layers(layers, model.config.depth)
+    maps = displacement_map(to_array(model.bias.table[chosen]), patch_grid(model))  # (layers, heads, *displacements)
     maps = maps - maps.mean(axis=tuple(range(2, maps.ndim)), keepdims=True)
     if maps.ndim == 5:
         maps = maps[:, :, maps.shape[2] // 2]
-    rows, heads, *reach = maps.shape
-    half = [n // 2 for n in reach]
+    (rows, heads), half = maps.shape[:2], [n // 2 for n in maps.shape[2:]]
     flat = len(half) == 1
-    columns = 1 if flat else heads
     size = (7, (0.6 + 0.2 * heads) * rows + 0.7) if flat else (1.7 * heads + 1, 1.7 * rows + 0.4)
     vertical = (heads - 0.5, -0.5) if flat else (half[0] + 0.5, -half[0] - 0.5)
-    extent = (-half[-1] - 0.5, half[-1] + 0.5, *vertical)
     largest = float(np.abs(maps).max()) or 1.0
+    style: dict[str, Any] = {"cmap": "RdBu_r", "vmin": -largest, "vmax": largest, "interpolation": "nearest"}
+    style |= {"extent": (-half[-1] - 0.5, half[-1] + 0.5, *vertical), "aspect": "auto" if flat else "equal"}
     with figure(*size) as drawing:
-        panels = drawing.subplots(rows, columns, squeeze=False, sharex=True)
-        for row, name in enumerate(names):
-            for column in range(columns):
-                axes = panels[row, column]
-                image = axes.imshow(
-                    maps[row] if flat else maps[row, column], cmap="RdBu_r", vmin=-largest, vmax=largest, extent=extent,
-                    aspect="auto" if flat else "equal", interpolation="nearest",
-                )  # fmt: skip
-                axes.set_title(name if flat else f"{name}, head {column}", loc="left", fontsize=7)
-            panels[row, 0].set_ylabel("head" if flat else "rows to the key")
+        panels = drawing.subplots(rows, 1 if flat else heads, squeeze=False, sharex=True)
+        for line, layer, values in zip(panels, chosen, maps, strict=True):
+            for head, axes in enumerate(line):
+                image = axes.imshow(values if flat else values[head], **style)
+                axes.set_title(f"layer {layer}" if flat else f"layer {layer}, head {head}", loc="left", fontsize=7)
+            line[0].set_ylabel("head" if flat else "rows to the key")
         panels[-1, 0].set_xlabel("patches to the key" if flat else "columns to the key")
-        drawing.colorbar(image, ax=panels, label=label, shrink=0.7)
+        drawing.colorbar(image, ax=panels, label="bias, about its mean", shrink=0.7)
         drawing.suptitle(title, fontsize=9)
     return drawing

@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vitreous.insight.evaluation import confusion_matrix, draw_confusion, draw_parity
-from vitreous.insight.style import figure, save
+from vitreous.insight.evaluation import confusion_matrix, draw_confusion, draw_parity, validation_curve
+from vitreous.insight.style import Figure, figure, save
 from vitreous.run.folder import read_log
 from vitreous.run.prediction import Prediction
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
     from torch import Tensor
 
     from vitreous.nn.pretraining import Panels
@@ -32,20 +31,18 @@ def training_figure(runs: Sequence[Path], prediction: Prediction, truth: NDArray
         runs: run folders.
         prediction: of the first run on its test part.
         truth: class numbers `(n,)` or quantities `(n, targets)` of that part.
-        path: the figure: .png, .pdf or .svg.
     """
     with figure(9, 4) as drawing:
         left, right = drawing.subplots(1, 2, width_ratios=(1.2, 1))
         score = "accuracy" if prediction.probabilities is not None else "rmse"
         for run in runs:
-            steps, scores = _validation_curve(run, score)
+            steps, scores = validation_curve(read_log(run), score)
             left.plot(np.asarray(steps) / steps[-1], scores, marker=".", label=f"{run.name}: {scores[-1]:.4g}")
         left.set(xlabel="share of the training", ylabel=f"validation {score}")
         left.legend(frameon=False)
         if prediction.probabilities is not None:
             predicted = prediction.probabilities.argmax(1)
-            matrix = confusion_matrix(predicted, truth, len(prediction.classes))
-            draw_confusion(right, matrix, prediction.classes)
+            draw_confusion(right, confusion_matrix(predicted, truth, len(prediction.classes)), prediction.classes)
             right.set_title(f"{(predicted != truth).sum()} of {len(truth)} test samples wrong")
         else:
             assert prediction.values is not None
@@ -54,19 +51,10 @@ def training_figure(runs: Sequence[Path], prediction: Prediction, truth: NDArray
     save(drawing, path)
 
 
-def _validation_curve(run: Path, score: str) -> tuple[list[int], list[float]]:
-    points = [(line["step"], line["validation"][score]) for line in read_log(run) if "validation" in line]
-    return [step for step, _ in points], [value for _, value in points]
-
-
 def effects_figure(records: Sequence[Mapping[str, Any]], factors: Sequence[str], label: str, path: Path) -> None:
     """Write a figure of a sweep: the score of every run and the mean at each value, one panel per factor.
 
-    Args:
-        records: one per run: the value of each factor, and `score`.
-        factors: names of the factors.
-        label: of the score.
-        path: the figure: .png, .pdf or .svg.
+    `records` has the value of each factor and `score` of every run; `label` names the score.
     """
     with figure(3 * len(factors), 3) as drawing:
         panels = drawing.subplots(1, len(factors), sharey=True, squeeze=False)[0]
@@ -82,7 +70,7 @@ def effects_figure(records: Sequence[Mapping[str, Any]], factors: Sequence[str],
     save(drawing, path)
 
 
-def pretraining_figure(panels: "Panels", method: str) -> "Figure":
+def pretraining_figure(panels: "Panels", method: str) -> Figure:
     """Samples of a pre-training, one per row: the sample, the input of the encoder, and the output.
 
     Shows the first channel of spectra and images, the middle slice of volumes, or a table of tokens.
@@ -92,10 +80,16 @@ def pretraining_figure(panels: "Panels", method: str) -> "Figure":
         for row, row_axes in enumerate(drawing.subplots(count, 3, squeeze=False)):
             arrays = [_line_or_image(panel[row]) for panel in panels]
             low, high = float(arrays[0].min()), float(arrays[0].max())
+            margin = 0.1 * (high - low) + 1e-6
             for axes, values, title in zip(row_axes, arrays, _PRETRAINING_TITLES[method], strict=True):
-                _draw_values(axes, values, low, high)
-                if row == 0:
-                    axes.set_title(title, loc="left", fontsize=8)
+                if values.ndim == 1:
+                    axes.plot(values, lw=0.8)
+                    axes.set_ylim(low - margin, high + margin)
+                else:
+                    axes.set_facecolor("lightsteelblue")  # shows through where the input is hidden
+                    axes.imshow(values, cmap="Greys", vmin=low, vmax=high, interpolation="nearest", aspect="auto")
+                    axes.set(xticks=[], yticks=[])
+                axes.set_title(title if row == 0 else "", loc="left", fontsize=8)
     return drawing
 
 
@@ -103,14 +97,3 @@ def _line_or_image(sample: "Tensor") -> Any:
     """`(C, *grid)` or `(N, features)` -> `(points,)` or `(rows, columns)`."""
     grid = sample if sample.dim() == 2 and sample.shape[0] > 1 else sample[0]
     return (grid[grid.shape[0] // 2] if grid.dim() == 3 else grid).float().cpu().numpy()
-
-
-def _draw_values(axes: Any, values: Any, low: float, high: float) -> None:
-    margin = 0.1 * (high - low) + 1e-6
-    if values.ndim == 1:
-        axes.plot(values, lw=0.8)
-        axes.set_ylim(low - margin, high + margin)
-        return
-    axes.set_facecolor("lightsteelblue")  # shows through where the input is hidden
-    axes.imshow(values, cmap="Greys", vmin=low, vmax=high, interpolation="nearest", aspect="auto")
-    axes.set(xticks=[], yticks=[])

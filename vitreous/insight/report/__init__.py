@@ -3,9 +3,8 @@
 A section is a function of a `Run` that returns a `Section`, or None if it does not apply. `SECTIONS` lists them.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,15 +14,12 @@ from vitreous.core.errors import InputError
 from vitreous.data.source import Source
 from vitreous.insight.html_page import Section, render_page
 from vitreous.insight.report import explanations, overview, predictions
-from vitreous.insight.report.run import Run, read_run
+from vitreous.insight.report.run import Columns, Run, SectionBuilder, read_run
 from vitreous.run.folder import EXPERIMENT, METRICS
 
 __all__ = ["SECTIONS", "Run", "Section", "read_run", "write_report"]
 
-REPORT = "report.html"
-"""File name of the report in a run folder."""
-
-SECTIONS: Sequence[Callable[[Run], Section | None]] = (
+SECTIONS: Sequence[SectionBuilder] = (
     overview.data,
     overview.learning,
     predictions.confusion,
@@ -48,26 +44,24 @@ def write_report(
     source: Source | None = None,
     rows: NDArray[np.intp] | None = None,
     part: str = "all",
-    columns: Mapping[str, NDArray[Any]] | None = None,
+    columns: Columns | None = None,
     options: Sequence[str] = (),
-    sections: Sequence[Callable[[Run], Section | None]] | None = None,
+    sections: Sequence[SectionBuilder] | None = None,
 ) -> Path:
     """Write the report of a run to an HTML file, and return the path of the file.
-
-    The report covers the predictions that the run folder stores, those on its test part, or predictions on `source`.
 
     Args:
         run: a run folder, or a `Run` from `read_run`.
         path: the HTML file; `report.html` in the run folder if None.
-        source: labelled data to predict instead.
+        source: labelled data to predict; if None, the report covers the test predictions that the run folder stores.
         rows: rows of `source` to predict; all if None.
         part: what the rows are: train | validation | test | all.
         columns: further columns of `source` by label; errors are drawn against them.
         options: command-line options that give this report, for the section on how to reproduce it.
-        sections: the sections to write; `SECTIONS` if None.
+        sections: `SECTIONS` if None.
     """
     run = run if isinstance(run, Run) else read_run(run)
-    path = path or run.folder / REPORT
+    path = path or run.folder / "report.html"
     if not path.parent.is_dir():
         raise InputError(f"{path}: cannot be written (there is no folder {path.parent})")
     if source is not None:

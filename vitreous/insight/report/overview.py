@@ -1,8 +1,8 @@
 """Sections on the run itself: its data, training curves, scores and settings, and how to reproduce it."""
 
 import shlex
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -10,10 +10,9 @@ from vitreous.data.source import PARTS, Target
 from vitreous.insight import evaluation
 from vitreous.insight.html_page import Section, Table, percent
 from vitreous.insight.report.run import Run
+from vitreous.insight.style import Figure
 from vitreous.nn.models import describe
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from vitreous.run.task import Regression
 
 _EXAMPLES = 4  # typical samples that are drawn
 _SHARES = ("accuracy", "f1", "top5", "mape", "coverage90")  # scores that are printed as a percentage
@@ -55,26 +54,24 @@ def data(run: Run) -> Section:
     tables = []
     if run.experiment:
         tables.append(Table(("part", "samples"), [(part, f"{run.experiment['samples'][part]:,}") for part in PARTS]))
-    if predictor.targets:
-        task = predictor.task.to_dict()
-        rows = [_statistics(*target) for target in zip(predictor.targets, task["mean"], task["scale"], strict=True)]
-        tables.append(Table(("quantity", "mean", "spread"), rows))
+    if isinstance(predictor.task, Regression):
+        statistics = zip(predictor.targets, predictor.task.mean, predictor.task.scale, strict=True)
+        tables.append(Table(("quantity", "mean", "spread"), [_statistics(*each) for each in statistics]))
     else:
         text += f"\n\n{len(predictor.classes)} classes: {_join(predictor.classes)}."
     return Section("The data", text, _examples(run), tables)
 
 
-def _examples(run: Run) -> "list[tuple[str, Figure]]":
+def _examples(run: Run) -> list[tuple[str, Figure]]:
     if run.answers is None:
         return []
-    shown, targets, classes = run.answers.shown[-_EXAMPLES:], run.predictor.targets, run.predictor.classes
-    truth = run.answers.y[shown]
+    targets, truth = run.predictor.targets, run.answers.y[run.answers.shown[-_EXAMPLES:]]
     if targets:
         captions = [f"{targets[0].name} {value:.4g} {targets[0].unit}".rstrip() for value in truth[:, 0]]
     else:
-        captions = [classes[i] for i in truth]
+        captions = [run.predictor.classes[i] for i in truth]
     figure = evaluation.samples_figure(run.answers.samples[-_EXAMPLES:], captions, run.predictor.axes)
-    return [(f"{len(shown)} of the {run.samples_noun}, with the true label", figure)]
+    return [(f"{len(truth)} of the {run.samples_noun}, with the true label", figure)]
 
 
 def _statistics(target: Target, mean: float, scale: float) -> tuple[str, str, str]:
@@ -89,12 +86,13 @@ def _join(names: Sequence[str], most: int = 30) -> str:
 
 def learning(run: Run) -> Section | None:
     """Training curves."""
-    score = run.main_score
-    points = [(line["step"], line["validation"][score]) for line in run.log if "validation" in line]
-    if not points:
+    score = run.predictor.task.main_score
+    steps, scores = evaluation.validation_curve(run.log, score)
+    if not steps:
         return None
-    step, best = (min if score == "rmse" else max)(points, key=lambda point: point[1])
-    text = f"Best validation {score}: {_format_score(score, best)}, at step {step:,} of {points[-1][0]:,}."
+    best = (min if score == "rmse" else max)(scores)
+    step = steps[scores.index(best)]
+    text = f"Best validation {score}: {_format_score(score, best)}, at step {step:,} of {steps[-1]:,}."
     figure = evaluation.learning_figure(run.log, score)
     return Section("Training curves", text, [(f"Loss and validation {score} against steps", figure)])
 
@@ -105,12 +103,10 @@ def scores(run: Run) -> Section | None:
     if not parts:
         return None
     names = dict.fromkeys(name for values in parts.values() for name in values)
-    rows = [(name, *(_score_cell(name, values) for values in parts.values())) for name in names]
-    return Section("All scores", tables=[Table(("score", *parts), rows)])
-
-
-def _score_cell(name: str, values: Mapping[str, float]) -> str:
-    return _format_score(name, values[name]) if name in values else ""
+    columns = [
+        [_format_score(name, values[name]) if name in values else "" for name in names] for values in parts.values()
+    ]
+    return Section("All scores", tables=[Table(("score", *parts), list(zip(names, *columns, strict=True)))])
 
 
 def configuration(run: Run) -> Section:

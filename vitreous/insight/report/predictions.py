@@ -1,13 +1,16 @@
 """Sections on the quality of the predictions."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from vitreous.insight import evaluation
 from vitreous.insight.html_page import Section, Table, percent
-from vitreous.insight.report.run import COVERAGE, Run
+from vitreous.insight.report.run import COVERAGE, Run, with_answers
+from vitreous.run.answers import Answers
 
 _LEVELS = np.arange(1, 20) / 20  # tested coverages
 _SHOWN = 8  # worst samples that are drawn
@@ -15,30 +18,29 @@ _LISTED = 5  # most frequent mistakes in the table
 _MIN_FEATURES = 10  # samples that a map of features needs
 
 
-def confusion(run: Run) -> Section | None:
+@with_answers
+def confusion(run: Run, answers: Answers) -> Section | None:
     """Classification: the confusion matrix and the most frequent mistakes."""
-    if run.answers is None or not run.predictor.classes:
+    classes, probabilities = run.predictor.classes, run.prediction.probabilities
+    if probabilities is None:
         return None
-    prediction, truth = run.prediction, run.answers.y
-    assert prediction.probabilities is not None
-    matrix = evaluation.confusion_matrix(prediction.probabilities.argmax(1), truth, len(prediction.classes))
-    wrong = int(matrix.sum() - np.trace(matrix))
-    text = f"{wrong:,} of {matrix.sum():,} {run.samples_noun} are wrong."
+    matrix = evaluation.confusion_matrix(probabilities.argmax(1), answers.y, len(classes))
     mistakes = matrix - np.diag(np.diag(matrix))
+    text = f"{mistakes.sum():,} of {matrix.sum():,} {run.samples_noun} are wrong."
     order = np.argsort(-mistakes, axis=None, kind="stable")[:_LISTED]
     pairs = [(i, j) for i, j in zip(*np.unravel_index(order, matrix.shape), strict=True) if mistakes[i, j]]
-    rows = [(prediction.classes[i], prediction.classes[j], str(mistakes[i, j])) for i, j in pairs]
+    rows = [(classes[i], classes[j], str(mistakes[i, j])) for i, j in pairs]
     tables = [Table(("true", "predicted", "times"), rows, "Most frequent mistakes")] if rows else []
-    figure = evaluation.confusion_figure(matrix, prediction.classes)
+    figure = evaluation.confusion_figure(matrix, classes)
     return Section("Confusion matrix", text, [("Rows: true classes; columns: predicted classes", figure)], tables)
 
 
-def parity(run: Run) -> Section | None:
+@with_answers
+def parity(run: Run, answers: Answers) -> Section | None:
     """Regression: predicted against true values, with intervals and residuals."""
-    if run.answers is None or not run.predictor.targets:
+    prediction, truth = run.prediction, answers.y
+    if prediction.values is None:
         return None
-    prediction, truth = run.prediction, run.answers.y
-    assert prediction.values is not None
     figures, rows = [], []
     for i, target in enumerate(prediction.targets):
         values, true = prediction.values[:, i], truth[:, i]
@@ -55,20 +57,18 @@ def parity(run: Run) -> Section | None:
     return Section("Predicted against true", "", figures, [table])
 
 
-def worst(run: Run) -> Section | None:
+@with_answers
+def worst(run: Run, answers: Answers) -> Section:
     """The samples with the worst predictions."""
-    if run.answers is None:
-        return None
-    shown = run.answers.shown[:_SHOWN]
-    captions, text = (_worst_values if run.predictor.targets else _worst_classes)(run, shown.tolist())
-    figure = evaluation.samples_figure(run.answers.samples[: len(shown)], captions, run.predictor.axes)
+    shown = answers.shown[:_SHOWN].tolist()
+    captions, text = (_worst_values if run.predictor.targets else _worst_classes)(run, answers, shown)
+    figure = evaluation.samples_figure(answers.samples[: len(shown)], captions, run.predictor.axes)
     return Section("Worst predictions", text, [("The worst first, row by row", figure)])
 
 
-def _worst_values(run: Run, shown: Sequence[int]) -> tuple[list[str], str]:
-    assert run.answers is not None
-    assert run.prediction.values is not None
-    targets, values, truth = run.predictor.targets, run.prediction.values, run.answers.y
+def _worst_values(run: Run, answers: Answers, shown: Sequence[int]) -> tuple[list[str], str]:
+    targets, values, truth = run.predictor.targets, run.prediction.values, answers.y
+    assert values is not None
     captions = [
         f"{targets[k].name}: {values[i, k]:.4g}, true {truth[i, k]:.4g} {targets[k].unit}".rstrip()
         for i, k in zip(shown, run.worst_targets, strict=False)
@@ -76,12 +76,11 @@ def _worst_values(run: Run, shown: Sequence[int]) -> tuple[list[str], str]:
     return captions, f"The {run.samples_noun} with the largest errors, each with the quantity that is furthest off."
 
 
-def _worst_classes(run: Run, shown: Sequence[int]) -> tuple[list[str], str]:
-    assert run.answers is not None
-    assert run.prediction.probabilities is not None
-    labels, confidence, classes = run.prediction.labels, run.prediction.probabilities.max(1), run.predictor.classes
-    true = {i: classes[run.answers.y[i]] for i in shown}
-    captions = [f"{labels[i]} ({percent(confidence[i], 0)}), true {true[i]}" for i in shown]
+def _worst_classes(run: Run, answers: Answers, shown: Sequence[int]) -> tuple[list[str], str]:
+    labels, probabilities, classes = run.prediction.labels, run.prediction.probabilities, run.predictor.classes
+    assert probabilities is not None
+    true = {i: classes[answers.y[i]] for i in shown}
+    captions = [f"{labels[i]} ({percent(probabilities[i].max(), 0)}), true {true[i]}" for i in shown]
     wrong = sum(labels[i] != true[i] for i in shown)
     return captions, (
         f"The {run.samples_noun} whose true class has the lowest probability, with the predicted class and its "
@@ -89,63 +88,60 @@ def _worst_classes(run: Run, shown: Sequence[int]) -> tuple[list[str], str]:
     )
 
 
-def calibration(run: Run) -> Section | None:
+@with_answers
+def calibration(run: Run, answers: Answers) -> Section | None:
     """Calibration of probabilities, or coverage of intervals."""
-    if run.answers is None:
-        return None
-    return (_coverage if run.predictor.targets else _reliability)(run)
+    return (_coverage if run.predictor.targets else _reliability)(run, answers)
 
 
-def _reliability(run: Run) -> Section:
-    assert run.answers is not None
-    probabilities, truth = run.prediction.probabilities, run.answers.y
+def _reliability(run: Run, answers: Answers) -> Section:
+    probabilities = run.prediction.probabilities
     assert probabilities is not None
-    confidence, accuracy = probabilities.max(1).mean(), (probabilities.argmax(1) == truth).mean()
-    direction = "underconfident" if confidence < accuracy else "overconfident"
+    confidence, right = probabilities.max(1), probabilities.argmax(1) == answers.y
+    sure, accuracy = confidence.mean(), right.mean()
+    direction = "underconfident" if sure < accuracy else "overconfident"
     text = (
-        f"The mean probability of the predicted class is {percent(confidence)}, and {percent(accuracy)} of the "
-        f"predictions are correct: {direction} by {percent(abs(confidence - accuracy))}. "
-        f"Expected calibration error: {percent(evaluation.calibration_error(probabilities, truth))}."
+        f"The mean probability of the predicted class is {percent(sure)}, and {percent(accuracy)} of the "
+        f"predictions are correct: {direction} by {percent(abs(sure - accuracy))}. "
+        f"Expected calibration error: {percent(evaluation.confidence_error(confidence, right))}."
     )
-    figure = evaluation.reliability_figure(probabilities, truth)
+    figure = evaluation.reliability_figure(confidence, right)
     return Section("Calibration of probabilities", text, [("Share of correct predictions against probability", figure)])
 
 
-def _coverage(run: Run) -> Section | None:
-    assert run.answers is not None
-    predictor, truth = run.predictor, run.answers.y
-    levels = [level for level in _LEVELS.tolist() if predictor.task.bounds(level)]
-    if not levels:
-        return None
-    measured = []
-    for level in levels:
-        prediction = predictor.answer(torch.from_numpy(run.answers.out), level)
+def _coverage(run: Run, answers: Answers) -> Section | None:
+    predictor, coverage = run.predictor, dict[float, NDArray[Any]]()  # by level, `(targets,)`
+    for level in filter(predictor.task.bounds, _LEVELS.tolist()):
+        prediction = predictor.answer(torch.from_numpy(answers.out), level)
         assert prediction.lower is not None
         assert prediction.upper is not None
-        measured.append(((prediction.lower <= truth) & (truth <= prediction.upper)).mean(0))
-    coverage = np.array(measured)
-    nearest = int(np.abs(np.array(levels) - COVERAGE).argmin())
+        coverage[level] = ((prediction.lower <= answers.y) & (answers.y <= prediction.upper)).mean(0)
+    if not coverage:
+        return None
+    nearest = min(coverage, key=lambda level: abs(level - COVERAGE))
     text = (
-        f"Intervals with a nominal coverage of {percent(levels[nearest], 0)} contain "
+        f"Intervals with a nominal coverage of {percent(nearest, 0)} contain "
         f"{percent(coverage[nearest].mean())} of the true values. They are split-conformal, calibrated on "
         f"{predictor.task.to_dict()['calibrated_on']:,} validation samples."
     )
-    figure = evaluation.coverage_figure(np.array(levels), coverage, [target.label for target in predictor.targets])
+    names = [target.label for target in predictor.targets]
+    figure = evaluation.coverage_figure(np.array(list(coverage)), np.array(list(coverage.values())), names)
     return Section("Coverage of intervals", text, [(f"Measured coverage on {run.subset} against nominal", figure)])
 
 
-def errors_by_column(run: Run) -> Section | None:
+@with_answers
+def errors_by_column(run: Run, answers: Answers) -> Section | None:
     """Errors against the requested columns of the data."""
-    if run.answers is None or not run.columns:
+    if not run.columns:
         return None
-    prediction, truth, figures = run.prediction, run.answers.y, []
+    prediction, truth, figures = run.prediction, answers.y, []
     text = "Errors against other columns of the data."
     if prediction.probabilities is not None:
         errors = {"share wrong": prediction.probabilities.argmax(1) != truth}
     else:
         assert prediction.values is not None
-        pairs = zip(prediction.targets, prediction.values.T, truth.T, strict=True)
-        errors = {f"|error| of {target.label}": np.abs(values - true) for target, values, true in pairs}
+        pairs = zip(prediction.targets, np.abs(prediction.values - truth).T, strict=True)
+        errors = {f"|error| of {target.label}": error for target, error in pairs}
     for label, column in run.columns.items():
         valid = column != "" if column.dtype.kind == "U" else np.isfinite(column)
         text += "" if valid.all() else f" {label} is missing for {(~valid).sum():,} of {len(valid):,}."
@@ -155,13 +151,13 @@ def errors_by_column(run: Run) -> Section | None:
     return Section("Errors by column", text, figures)
 
 
-def features(run: Run) -> Section | None:
+@with_answers
+def features(run: Run, answers: Answers) -> Section | None:
     """The input of the model's head, projected to two dimensions."""
-    if run.answers is None or len(run.answers.mapped) < _MIN_FEATURES:
+    if len(answers.mapped) < _MIN_FEATURES:
         return None
-    truth, targets = run.answers.y[run.answers.mapped], run.predictor.targets
+    truth, targets, features = answers.y[answers.mapped], run.predictor.targets, answers.features
     colour, label = (truth[:, 0], targets[0].label) if targets else (truth, "class")
-    features = run.answers.features
     text = (
         f"The {features.shape[1]} features before the model's head, for {len(features):,} {run.samples_noun}. PCA "
         "shows the directions of largest variance. t-SNE preserves neighbours; distances between groups mean nothing."

@@ -1,8 +1,8 @@
 """`Run`: the content of a run folder, as the sections of a report need it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, wraps
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,15 +14,15 @@ from vitreous.core.errors import InputError
 from vitreous.core.terminal import track
 from vitreous.data.source import Source
 from vitreous.insight.attribution import ExplainedSample, compute_maps
-from vitreous.insight.faithfulness import Faithfulness, deletion_test
+from vitreous.insight.explanation import Faithfulness, deletion_test
+from vitreous.insight.html_page import Section
 from vitreous.run.answers import ANSWERS, Answers, collect, read_answers
 from vitreous.run.folder import METRICS, read_experiment, read_log, read_result
 from vitreous.run.predictor import Prediction, Predictor, load
 
+Columns = Mapping[str, NDArray[Any]]
 COVERAGE = 0.9
 """Coverage of the intervals in a report."""
-EXPLAINED = 4
-"""Worst samples, and as many typical ones, that are explained; each needs hundreds of forward passes."""
 
 
 class ExplainedAnswer(NamedTuple):
@@ -35,21 +35,15 @@ class ExplainedAnswer(NamedTuple):
 
 @dataclass(frozen=True)
 class Run:
-    """A finished run.
+    """A finished run: its files, and its answers for the samples that the report covers.
 
     Args:
-        folder: the run folder.
-        predictor: of the run.
-        result: size, time and scores.
-        experiment: how the run was made; empty if the folder does not say.
-        log: lines of `metrics.jsonl`; empty if there is no such file.
-        answers: outputs of the model for the samples that the report covers.
         data: name of the data of `answers`; empty for the run's own data.
         part: part of the data: train | validation | test | all.
         scores: on named data.
         columns: further columns of the data by label; NaN or an empty string where a value is missing.
         options: command-line options that give this report.
-        explained: number of worst samples, and of typical ones, to explain.
+        explained: number of worst samples, and of typical ones, to explain; each needs hundreds of forward passes.
     """
 
     folder: Path
@@ -61,45 +55,30 @@ class Run:
     data: str = ""
     part: str = "test"
     scores: Mapping[str, float] = field(default_factory=dict)
-    columns: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    columns: Columns = field(default_factory=dict)
     options: Sequence[str] = ()
-    explained: int = EXPLAINED
+    explained: int = 4
 
     def predict_source(
-        self,
-        source: Source,
-        rows: NDArray[np.intp] | None = None,
-        part: str = "all",
-        columns: Mapping[str, NDArray[Any]] | None = None,
-        options: Sequence[str] = (),
+        self, source: Source, rows: NDArray[np.intp] | None, part: str, columns: Columns, options: Sequence[str]
     ) -> "Run":
         """The same run with its predictions on labelled data; see `write_report`."""
-        if source.y is None:
-            raise InputError(f"{source.name}: has no labels, expected {', '.join(_label_names(self.predictor))}")
         predictor, task = self.predictor, self.predictor.task
+        if source.y is None:
+            raise InputError(f"{source.name}: has no labels, expected {', '.join(task.label_names)}")
         rows = np.arange(len(source)) if rows is None else rows
         x = predictor.on_axis(source)
         predictor.check(x[rows[:1]])
         out, answers = collect(predictor.model, task, predictor.scaling, x, source.y, rows)
-        return replace(
-            self,
-            answers=answers,
-            data=source.name,
-            part=part,
-            scores=task.metrics(out, task.encode(source.y[rows])),
-            columns={label: values[answers.rows] for label, values in (columns or {}).items()},
-            options=options,
-        )
+        scores = task.metrics(out, task.encode(source.y[rows]))
+        columns = {label: values[answers.rows] for label, values in columns.items()}
+        run = replace(self, answers=answers, data=source.name, part=part)
+        return replace(run, scores=scores, columns=columns, options=options)
 
     @property
     def name(self) -> str:
         """Name of the folder."""
         return self.folder.resolve().name
-
-    @property
-    def main_score(self) -> str:
-        """The score that describes the quality of the predictions best."""
-        return "rmse" if self.predictor.targets else "accuracy"
 
     @property
     def samples_noun(self) -> str:
@@ -151,14 +130,10 @@ class Run:
 
     @cached_property
     def explanations(self) -> dict[int, ExplainedAnswer]:
-        """The worst and the most typical samples, by index among the stored ones, each with its maps.
-
-        With several targets, the one with the largest error is explained.
-        """
+        """The worst and the most typical samples, by index among the stored ones, explained for their worst target."""
         assert self.answers is not None
-        targets = self.predictor.targets
+        targets, explanations = self.predictor.targets, dict[int, ExplainedAnswer]()
         worst = range(min(self.explained, len(self.answers.shown)))
-        explanations = dict[int, ExplainedAnswer]()
         for index in track(list(dict.fromkeys([*worst, *self.typical[: self.explained]])), "explaining"):
             target = targets[self.worst_targets[index]].name if targets else None
             sample = ExplainedSample(self.predictor, self.answers.samples[index], target)
@@ -167,16 +142,26 @@ class Run:
         return explanations
 
 
-def _label_names(predictor: Predictor) -> Sequence[str]:
-    return predictor.classes or [target.name for target in predictor.targets]
+SectionBuilder = Callable[[Run], Section | None]
+
+
+def with_answers(section: Callable[[Run, Answers], Section | None]) -> SectionBuilder:
+    """A section that is left out of the report of a run without answers."""
+
+    @wraps(section)
+    def build(run: Run) -> Section | None:
+        return None if run.answers is None else section(run, run.answers)
+
+    return build
 
 
 def read_run(folder: Path) -> Run:
     """Read a run folder. Information that the folder lacks stays empty."""
     predictor, log, answers = load(folder), read_log(folder), read_answers(folder)
     run = Run(folder, predictor, read_result(folder), read_experiment(folder), log, answers)
-    if any(run.main_score not in line["validation"] for line in log if "validation" in line):
-        raise InputError(f"{folder / METRICS}: belongs to another run (it has no {run.main_score})")
+    score = predictor.task.main_score
+    if any(score not in line["validation"] for line in log if "validation" in line):
+        raise InputError(f"{folder / METRICS}: belongs to another run (it has no {score})")
     if answers is not None and not answers.fit(predictor.task, predictor.model.config.input):
         raise InputError(f"{folder / ANSWERS}: belongs to another run; delete it to continue without it")
     return run
