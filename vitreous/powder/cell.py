@@ -4,6 +4,7 @@ Tensors are batches `(B, 6)`, on any device.
 """
 
 from collections.abc import Sequence
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -15,6 +16,7 @@ from vitreous.data.source import Target
 from vitreous.powder.reduction import reduce_plane
 
 Floats = NDArray[np.float64]
+Values = TypeVar("Values", NDArray[np.float64], Tensor)
 
 NAMES = ("a", "b", "c", "alpha", "beta", "gamma")
 
@@ -22,12 +24,9 @@ _FREE: dict[str, tuple[str, ...]] = {
     "triclinic": NAMES,
     "monoclinic": ("a", "b", "c", "beta"),
     "orthorhombic": ("a", "b", "c"),
-    "tetragonal": ("a", "c"),
-    "trigonal": ("a", "c"),
-    "hexagonal": ("a", "c"),
+    **dict.fromkeys(("tetragonal", "trigonal", "hexagonal"), ("a", "c")),
     "cubic": ("a",),
 }
-
 PAIRS = ((0, 0), (1, 1), (2, 2), (1, 2), (0, 2), (0, 1))
 """The six elements of a metric tensor."""
 FORMS: dict[str, tuple[tuple[float, ...], ...]] = {
@@ -35,8 +34,7 @@ FORMS: dict[str, tuple[tuple[float, ...], ...]] = {
     "monoclinic": ((1, 0, 0, 0, 0, 0), (0, 1, 0, 0, 0, 0), (0, 0, 1, 0, 0, 0), (0, 0, 0, 0, 1, 0)),
     "orthorhombic": ((1, 0, 0, 0, 0, 0), (0, 1, 0, 0, 0, 0), (0, 0, 1, 0, 0, 0)),
     "tetragonal": ((1, 1, 0, 0, 0, 0), (0, 0, 1, 0, 0, 0)),
-    "trigonal": ((1, 1, 0, 0, 0, 0.5), (0, 0, 1, 0, 0, 0)),
-    "hexagonal": ((1, 1, 0, 0, 0, 0.5), (0, 0, 1, 0, 0, 0)),
+    **dict.fromkeys(("trigonal", "hexagonal"), ((1, 1, 0, 0, 0, 0.5), (0, 0, 1, 0, 0, 0))),
     "cubic": ((1, 1, 1, 0, 0, 0),),
 }
 """The free parameters of each system's reciprocal metric: rows of factors for its elements in the order of `PAIRS`."""
@@ -67,6 +65,11 @@ def targets(system: str) -> tuple[Target, ...]:
     return tuple(Target(n, "Å", log=True) if n in "abc" else Target(n, "°") for n in _FREE[system])
 
 
+def free_indices(system: str) -> list[int]:
+    """The places of a system's free parameters among the six of a cell."""
+    return [NAMES.index(name) for name in _FREE[system]]
+
+
 def free_parameters(system: str, cell: Tensor) -> Tensor:
     """The free parameters `(B, k)` of cells `(B, 6)`, the same for all equivalent settings.
 
@@ -80,29 +83,28 @@ def free_parameters(system: str, cell: Tensor) -> Tensor:
         a, c, product, _ = reduce_plane(cell[:, 0].square(), cell[:, 2].square(), product)
         beta = torch.rad2deg(torch.arccos(-product.abs() / (a * c).sqrt()))
         return torch.stack([a.sqrt(), cell[:, 1], c.sqrt(), beta], dim=1)
-    return cell[:, [NAMES.index(name) for name in _FREE[system]]]
+    return cell[:, free_indices(system)]
 
 
 def full_cell(system: str, values: Tensor) -> Tensor:
     """Cells `(B, 6)` from their free parameters `(B, k)`."""
     named = dict(zip(_FREE[system], values.unbind(1), strict=True))
     a, right = named["a"], torch.full_like(named["a"], 90.0)
-    b = named.get("b", a)
-    c = named.get("c", a)
     gamma = torch.full_like(a, 120.0) if system in ("trigonal", "hexagonal") else right
-    angles = [named.get("alpha", right), named.get("beta", right), named.get("gamma", gamma)]
-    return torch.stack([a, b, c, *angles], dim=1)
+    fixed = dict(zip(NAMES, (a, a, a, right, right, gamma), strict=True))
+    return torch.stack(list((fixed | named).values()), dim=1)
+
+
+def symmetric_matrices(six: Values) -> Values:
+    """Symmetric matrices `(B, 3, 3)` from their six elements `(B, 6)` in the order of `PAIRS`."""
+    return six[:, [0, 5, 4, 5, 1, 3, 4, 3, 2]].reshape(-1, 3, 3)
 
 
 def metric_tensor(cell: Tensor) -> Tensor:
     """The metric tensors `(B, 3, 3)` in Å²."""
     lengths = cell[:, :3]
-    cosines = torch.deg2rad(cell[:, 3:]).cos()
-    one = torch.ones_like(cosines[:, 0])
-    angles = torch.stack(
-        [one, cosines[:, 2], cosines[:, 1], cosines[:, 2], one, cosines[:, 0], cosines[:, 1], cosines[:, 0], one], dim=1
-    )
-    return lengths[:, :, None] * lengths[:, None, :] * angles.view(-1, 3, 3)
+    angles = symmetric_matrices(torch.cat([torch.ones_like(lengths), torch.deg2rad(cell[:, 3:]).cos()], dim=1))
+    return lengths[:, :, None] * lengths[:, None, :] * angles
 
 
 def reciprocal_metric(cell: Tensor) -> Tensor:

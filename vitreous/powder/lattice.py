@@ -40,8 +40,7 @@ def niggli(cells: ArrayLike) -> Floats:
 def derivatives(cell: ArrayLike, up_to: int = 4) -> Floats:
     """Niggli cells `(n, 6)` of all superlattices and sublattices of a lattice with an index of 2 to `up_to`.
 
-    Each lattice appears once, smallest volumes first. If one of the smaller cells explains a pattern as well, the
-    cell was too large.
+    Each lattice appears once, smallest volumes first.
     """
     metric = metrics_of(np.atleast_2d(np.asarray(cell, dtype=np.float64)))
     related = []
@@ -70,15 +69,11 @@ def same_lattice(cell_a: ArrayLike, cell_b: ArrayLike, tolerance: float = 1e-3) 
 
     Compares the seven Voronoi lengths (`voronoi_lengths`), which have no jumps between reduced forms.
     """
-    pair = np.stack([np.asarray(cell_a, dtype=np.float64), np.asarray(cell_b, dtype=np.float64)])
-    return len(distinct(pair, tolerance)) == 1
+    return len(distinct(np.stack([np.asarray(cell_a), np.asarray(cell_b)]), tolerance)) == 1
 
 
 def distinct(cells: ArrayLike, tolerance: float = 1e-3) -> Integers:
-    """Indices of the first cell of each lattice among cells `(B, 6)`, see `same_lattice`.
-
-    For cells in rank order, these are the best of each lattice.
-    """
+    """Indices of the first cell of each lattice among cells `(B, 6)`, see `same_lattice`."""
     logs = np.log(voronoi_lengths(cells))  # (B, 7)
     sorted_ = np.sort(logs, axis=1)
     left = np.arange(len(logs))
@@ -90,8 +85,7 @@ def distinct(cells: ArrayLike, tolerance: float = 1e-3) -> Integers:
         near = np.flatnonzero(alike)
         labelled = logs[first][_relabellings()]  # (168, 7)
         for rows in np.array_split(near, len(near) // 1024 + 1):  # memory: 1024 x 168 x 7 numbers
-            distance = np.abs(logs[left[rows]][:, None] - labelled).max(2).min(1)
-            alike[rows] = distance <= tolerance
+            alike[rows] = np.abs(logs[left[rows]][:, None] - labelled).max(2).min(1) <= tolerance
         left = left[~alike]
     return np.array(chosen, dtype=np.int64)
 
@@ -119,7 +113,6 @@ def _short_vectors() -> tuple[Floats, Integers]:
 def _relabellings() -> Integers:
     """The 168 permutations `(168, 7)` of the classes under a change of basis: the invertible matrices modulo 2."""
     classes = np.array(list(itertools.product((0, 1), repeat=3)))[1:]
-    images = [
-        classes @ np.array(m).reshape(3, 3) % 2 @ np.array([4, 2, 1]) for m in itertools.product((0, 1), repeat=9)
-    ]
+    matrices = np.array(list(itertools.product((0, 1), repeat=9))).reshape(-1, 3, 3)
+    images = classes @ matrices % 2 @ np.array([4, 2, 1])  # (512, 7)
     return np.array([image - 1 for image in images if len(set(image.tolist()) - {0}) == 7])
