@@ -140,7 +140,7 @@ def metrics_of(cells: ArrayLike) -> Floats:
     return metrics
 
 
-def cells_of(metrics: Floats) -> Floats:
+def cells_of(metrics: NDArray[np.floating]) -> Floats:
     """Cells `(B, 6)` from metric tensors `(B, 3, 3)`, as arrays."""
     cells: Floats = cell_from_metric(torch.from_numpy(metrics)).numpy()
     return cells

@@ -25,9 +25,8 @@ def pattern_hints(pattern: Pattern, solutions: list[Solution], tuning: SearchTun
     anode = _doublet_anode(pattern)
     if anode is not None:
         stated = f"{pattern.wavelength:g} Å" + (" and its Kα2" if pattern.wavelength2 else " alone")
-        hints.append(
-            f"lines come in pairs like Kα1 and Kα2 of {anode}, but the wavelength is {stated}: try --anode {anode}"
-        )
+        pairs = f"lines come in pairs like Kα1 and Kα2 of {anode}"
+        hints.append(f"{pairs}, but the wavelength is {stated}: try --anode {anode}")
     return hints
 
 

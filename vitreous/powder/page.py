@@ -48,13 +48,10 @@ def _cells(solutions: Sequence[Solution]) -> Table:
         ]
         for s in solutions
     ]  # fmt: skip
-    return Table(
-        ("lattice", *COLUMNS, "V (Å³)", "M20", "F20", "lines", "probability"), rows, "Unit cells, likeliest first"
-    )
+    headings = ("lattice", *COLUMNS, "V (Å³)", "M20", "F20", "lines", "probability")
+    return Table(headings, rows, "Unit cells, likeliest first")
 
 
 def _refined(fit: Fit) -> Table:
-    rows = [
-        [label, with_error(value, error)] for label, value, error in zip(COLUMNS, fit.cell, fit.errors, strict=True)
-    ]
-    return Table(("parameter", "value"), rows, "The refined cell")
+    rows = zip(COLUMNS, map(with_error, fit.cell, fit.errors), strict=True)
+    return Table(("parameter", "value"), [list(row) for row in rows], "The refined cell")

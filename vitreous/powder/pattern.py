@@ -18,25 +18,15 @@ _SAME_WAVELENGTH = 1e-4  # relative: two spellings of one wavelength
 
 @dataclass(frozen=True)
 class Pattern:
-    """One powder pattern.
+    """One powder pattern."""
 
-    Attributes:
-        two_theta: degrees, ascending.
-        intensity: counts, or any other unit.
-        sigma: standard errors of the intensities, if available.
-        wavelength: ångström, Kα1 of a doublet; None if unknown.
-        name: file name.
-        wavelength2: Kα2 in ångström, if there is a doublet.
-        ratio: intensity of Kα2 relative to Kα1.
-    """
-
-    two_theta: Floats
-    intensity: Floats
-    sigma: Floats | None = None
-    wavelength: float | None = None
-    name: str = "pattern"
-    wavelength2: float | None = None
-    ratio: float = 0.0
+    two_theta: Floats  # degrees, ascending
+    intensity: Floats  # counts, or any other unit
+    sigma: Floats | None = None  # standard errors of the intensities, if available
+    wavelength: float | None = None  # ångström, Kα1 of a doublet; None if unknown
+    name: str = "pattern"  # file name
+    wavelength2: float | None = None  # Kα2 in ångström, if there is a doublet
+    ratio: float = 0.0  # intensity of Kα2 relative to Kα1
 
     def with_radiation(self, radiation: Radiation) -> "Pattern":
         """The same pattern with the radiation that a user states, if any.
@@ -52,31 +42,24 @@ class Pattern:
 
 
 def pattern_from_arrays(
-    two_theta: Floats,
-    intensity: Floats,
-    sigma: Floats | None = None,
-    wavelength: float | None = None,
-    anode: str | None = None,
-    name: str = "pattern",
+    two_theta: Floats, intensity: Floats, sigma: Floats | None, wavelength: float | None, anode: str | None
 ) -> Pattern:
     """A pattern from arrays, with the same checks as a pattern from a file."""
     radiation = radiation_from_user(wavelength, anode)
     for label, values in (("intensity", intensity), ("sigma", sigma)):
         if values is not None and len(values) != len(two_theta):
-            raise InputError(f"{name}: found {len(values)} numbers of {label} for {len(two_theta)} of two_theta")
+            raise InputError(f"pattern: found {len(values)} numbers of {label} for {len(two_theta)} of two_theta")
     try:
-        pattern = check_pattern(Pattern(two_theta, intensity, sigma, name=name))
+        return check_pattern(Pattern(two_theta, intensity, sigma)).with_radiation(radiation)
     except InputError as error:
-        raise InputError(f"{name}: {error}") from None
-    return pattern.with_radiation(radiation)
+        raise InputError(f"pattern: {error}") from None
 
 
 def require_wavelength(pattern: Pattern) -> float:
     """The wavelength in ångström; raises `InputError` if it is unknown."""
     if pattern.wavelength is None:
-        raise InputError(
-            f"{pattern.name}: does not state its wavelength; give --wavelength (in ångström) or --anode Cu"
-        )
+        advice = "give --wavelength (in ångström) or --anode Cu"
+        raise InputError(f"{pattern.name}: does not state its wavelength; {advice}")
     return pattern.wavelength
 
 
@@ -93,9 +76,8 @@ def check_pattern(pattern: Pattern) -> Pattern:
         x, y, sigma = x[::-1], y[::-1], sigma if sigma is None else sigma[::-1]
     _check_angles(x, y)
     _check_intensities(x, y, sigma)
-    return replace(
-        pattern, two_theta=x.copy(), intensity=y.copy(), sigma=None if sigma is None else sigma.copy()
-    )  # fmt: skip
+    sigma = None if sigma is None else sigma.copy()
+    return replace(pattern, two_theta=x.copy(), intensity=y.copy(), sigma=sigma)
 
 
 def _check_angles(x: Floats, y: Floats) -> None:

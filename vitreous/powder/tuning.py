@@ -93,7 +93,7 @@ class SearchTuning:
     zone_effort: tuple[tuple[int, int], ...] = ((3000, 6), (12000, 12))  # cells kept and angles per pair, by round
 
     # Proposals of the trained model.
-    proposals: int = 3000  # lattices proposed
+    proposals: int = 3000  # lattices proposed if high symmetry leaves a doubt; 0 does without the model
     weakest: tuple[float, ...] = (0.0, 0.01, 0.03)  # the list is read without lines below these shares of the strongest
     snapped: float = 0.75  # probability that a proposed length is moved to the nearest line
 

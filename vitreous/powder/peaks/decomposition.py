@@ -6,38 +6,25 @@ import numpy as np
 
 from vitreous.powder.lineshape import FWHM_PER_SIGMA, GAUSS_HEIGHT
 from vitreous.powder.peaks.matched_filter import filter_maxima
-from vitreous.powder.peaks.model import Bools, Evaluation, Floats, Parameters, PatternModel, Shape
-from vitreous.powder.peaks.noise import Noise, running_mean
-
-_NO_PEAKS = np.zeros(0)
+from vitreous.powder.peaks.model import NO_PEAKS, Evaluation, Parameters, PatternModel, Shape
+from vitreous.powder.peaks.noise import Bools, Floats, Noise, running_mean
 
 
 @dataclass(frozen=True)
 class Peaks:
-    """The peaks of a pattern by ascending angle, arrays `(n,)`.
+    """The peaks of a pattern by ascending angle, arrays `(n,)`."""
 
-    Attributes:
-        two_theta: positions of Kα1, degrees.
-        error: standard errors of the positions, degrees.
-        intensity: areas (of Kα1) relative to the largest.
-        width: full widths at half maximum, degrees.
-        significance: areas over their standard errors.
-    """
-
-    two_theta: Floats
-    error: Floats
-    intensity: Floats
-    width: Floats
-    significance: Floats
+    two_theta: Floats  # positions of Kα1, degrees
+    error: Floats  # standard errors of the positions, degrees
+    intensity: Floats  # areas (of Kα1) relative to the largest
+    width: Floats  # full widths at half maximum, degrees
+    significance: Floats  # areas over their standard errors
 
 
 def decompose(model: PatternModel, noise: Noise, start: Parameters, step: float, strongest: float) -> Evaluation:
-    """Fit the pattern and choose its peaks.
+    """Fit the pattern, with updated variances, and choose its peaks.
 
     Args:
-        model: the pattern; its variances are updated.
-        noise: of the intensities.
-        start: parameters of the candidates.
         step: between angles, degrees.
         strongest: height of the strongest candidate.
     """
@@ -49,9 +36,8 @@ def decompose(model: PatternModel, noise: Noise, start: Parameters, step: float,
         keep = _significant(model, state, 2.0)
         model.variance = noise.variance(state.fitted) + (tuning.misfit * state.peaks) ** 2
         width = model.median_width(state.parameters)
-        position, height = filter_maxima(
-            model.x, model.y - state.fitted, factor * model.variance, step, width, tuning
-        )  # fmt: skip
+        residual, variance = model.y - state.fitted, factor * model.variance
+        position, height = filter_maxima(model.x, residual, variance, step, width, tuning)
         area = height * width / GAUSS_HEIGHT
         near = np.abs(position[:, None] - state.parameters.position[None, :]).min(axis=1, initial=np.inf)
         new = (near > 0.4 * width) & (height > tuning.candidate_share * tuning.faintest * strongest)
@@ -64,7 +50,7 @@ def decompose(model: PatternModel, noise: Noise, start: Parameters, step: float,
     for _ in range(2):
         keep = _significant(model, state, tuning.significance)
         model.variance = noise.variance(state.fitted) * _misfit(model, noise, state, width / step)
-        state, _ = model.fit(state.parameters.select(keep, _NO_PEAKS, _NO_PEAKS), 6, 3e-4)
+        state, _ = model.fit(state.parameters.select(keep, NO_PEAKS, NO_PEAKS), 6, 3e-4)
         if keep.all():
             break
     return state

@@ -11,8 +11,8 @@ from vitreous.powder.bragg import second_wavelength
 from vitreous.powder.pattern import MIN_POINTS
 from vitreous.powder.peaks.decomposition import Peaks, decompose, report
 from vitreous.powder.peaks.matched_filter import filter_maxima, typical_width
-from vitreous.powder.peaks.model import Bools, Floats, PatternModel
-from vitreous.powder.peaks.noise import Noise
+from vitreous.powder.peaks.model import PatternModel
+from vitreous.powder.peaks.noise import Bools, Floats, Noise
 from vitreous.powder.radiation import doublet_of
 from vitreous.powder.tuning import PEAK_TUNING, PeakTuning
 
@@ -47,8 +47,7 @@ def find_peaks(
     keep = height > tuning.candidate_share * tuning.faintest * strongest
     position, height = position[keep], height[keep]
     if wavelength_ratio:
-        largest_ratio = 0.6 if ratio is None else 1.3 * ratio
-        keep = ~_second_lines(position, height, width, wavelength_ratio, largest_ratio)
+        keep = ~_second_lines(position, height, width, wavelength_ratio, 0.6 if ratio is None else 1.3 * ratio)
         position, height = position[keep], height[keep]
     count = most + tuning.spare
     if len(position) > count:

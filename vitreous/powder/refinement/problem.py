@@ -13,7 +13,6 @@ import numpy as np
 from vitreous.powder.bragg import bragg_angle
 from vitreous.powder.least_squares import Damping, Trial, minimise
 from vitreous.powder.refinement.data import Data
-from vitreous.powder.refinement.nonnegative import add_ridge, solve_nonnegative
 from vitreous.powder.refinement.profile import HIGHEST, LOWEST, Array, Mask, Profiles, Shape, profiles
 
 _REFERENCE_S = 0.17  # 1/Å, half of 1/d at the reference angle of the profile; 30° for copper radiation
@@ -21,7 +20,8 @@ _KNOT_DISTANCE = 6.0  # degrees of 2θ between knots of the background
 _BLOCK = 256  # points
 _SETTLED = 0.1  # standard errors: smaller steps end the refinement
 _LARGEST_SINE = 0.99999
-_DAMPING = Damping(start=1e-3, decrease=10.0, increase=10.0, least=1e-7, least_rejected=1e-3)
+_RIDGE = 1e-9  # relative: separates reflections at the same position
+_DAMPING = Damping(least=1e-7, least_rejected=1e-3)
 
 
 class State(NamedTuple):
@@ -38,6 +38,7 @@ class State(NamedTuple):
     jacobian: Array  # (points, parameters) of the calculated curve at fixed linear unknowns
     background: Array
     calculated: Array
+    residual: Array  # over the standard errors
 
 
 class Problem:
@@ -96,7 +97,7 @@ class Problem:
         gram = np.block([[_products(columns, lines), cross], [cross.T, self._splines_gram]])
         right = np.concatenate([columns @ self._target, self._splines_root.T @ self._target])
         guess = np.ones_like(self.strict) if present is None else present
-        linear, present = solve_nonnegative(gram, right, self.strict, guess)
+        linear, present = _solve_nonnegative(gram, right, self.strict, guess)
         areas = linear[: self.count]
         background = self.splines @ linear[self.count :]
         calculated = background + (areas @ columns) / self.root
@@ -106,25 +107,23 @@ class Problem:
         jacobian = np.column_stack([np.bincount(lines.points, part, size) for part in parts]).astype(np.float64)
         residual = (self.data.y - calculated) * self.root
         cost = float(residual @ residual + self.prior @ (theta - self.expected) ** 2)
-        return State(
-            theta, cost, present, linear, lines, positions, columns, gram, jacobian, background, calculated
-        )  # fmt: skip
+        curves = background, calculated, residual
+        return State(theta, cost, present, linear, lines, positions, columns, gram, jacobian, *curves)
 
     def normal(self, state: State) -> tuple[Array, Array]:
         """Normal matrix of the free parameters with the linear ones projected out, and its right-hand side."""
         jacobian = state.jacobian[:, self.free] * self.root[:, None]
         cross = np.concatenate([state.columns @ jacobian, self._splines_root.T @ jacobian])[state.present]
-        projected = cross.T @ np.linalg.solve(add_ridge(state.gram[np.ix_(state.present, state.present)]), cross)
-        residual = (self.data.y - state.calculated) * self.root
+        projected = cross.T @ np.linalg.solve(_add_ridge(state.gram[np.ix_(state.present, state.present)]), cross)
         away = (self.expected - state.theta)[self.free] * self.prior[self.free]
-        return jacobian.T @ jacobian - projected + np.diag(self.prior[self.free]), jacobian.T @ residual + away
+        return jacobian.T @ jacobian - projected + np.diag(self.prior[self.free]), jacobian.T @ state.residual + away
 
     def excess(self, state: State) -> float:
         """Variance of the fit relative to pure noise, at least 1.
 
         χ² times the correction of Bérar & Lelann (1991) for residuals that are correlated from point to point.
         """
-        residual = (self.data.y - state.calculated) * self.root
+        residual = state.residual
         runs = np.concatenate([[0], np.flatnonzero(np.diff(np.sign(residual))) + 1])
         square = max(float(residual @ residual), 1e-300)
         correlated = float(np.sum(np.add.reduceat(residual, runs) ** 2)) / (1 + 4 / math.pi) / square  # 1 for noise
@@ -142,7 +141,8 @@ class Problem:
 
     def _linearise(self, state: State) -> Callable[[float], Trial[State]]:
         matrix, right = self.normal(state)
-        loose = ~self._at_bounds(state.theta[self.free], right)
+        low, high, theta = self.low[self.free], self.high[self.free], state.theta[self.free]
+        loose = ~(((theta <= low) & (right < 0)) | ((theta >= high) & (right > 0)))  # not pressed against a bound
         free = np.flatnonzero(self.free)[loose]
         matrix, right = matrix[np.ix_(loose, loose)], right[loose]
         scale = np.sqrt(np.maximum(np.diag(matrix), 1e-30))
@@ -159,11 +159,6 @@ class Problem:
             return Trial(trial, trial.cost < state.cost, state.cost - trial.cost, negligible)
 
         return attempt
-
-    def _at_bounds(self, values: Array, downhill: Array) -> Mask:
-        """Free parameters at a bound that the next step would cross."""
-        low, high = self.low[self.free], self.high[self.free]
-        return np.asarray(((values <= low) & (downhill < 0)) | ((values >= high) & (downhill > 0)))
 
 
 def _splines(x: Array) -> Array:
@@ -185,3 +180,36 @@ def _products(columns: Array, lines: Profiles) -> Array:
             part = columns[rows, start : start + _BLOCK]
             result[rows, rows] += part @ part.T
     return result
+
+
+def _add_ridge(gram: Array) -> Array:
+    return gram + np.diag(_RIDGE * np.diag(gram) + 1e-300)
+
+
+def _solve_nonnegative(gram: Array, right: Array, strict: Mask, present: Mask) -> tuple[Array, Mask]:
+    """Least squares in which `strict` unknowns must be ≥ 0, by block principal pivoting (Kim & Park 2011).
+
+    `gram` `(n, n)` and `right` `(n,)` are the normal equations, `present` is a first guess of the unknowns that are not
+    zero. Returns the solution, and which unknowns are not held at zero.
+    """
+    size = np.sqrt(np.maximum(np.diag(gram), 1e-30))
+    gram, right = _add_ridge(gram / size / size[:, None]), right / size
+    present = present | ~strict
+    fewest, patience = len(right) + 1, 3
+    for _ in range(60):
+        solution = np.zeros_like(right)
+        inside = np.flatnonzero(present)
+        solution[inside] = np.linalg.solve(gram[np.ix_(inside, inside)], right[inside])
+        pull = gram @ solution - right
+        wrong = strict & np.where(present, solution < 0, pull < -1e-10)
+        count = int(wrong.sum())
+        if count == 0:
+            break
+        if count < fewest:
+            fewest, patience = count, 3
+        elif patience > 0:
+            patience -= 1
+        else:  # exchanging one at a time cannot cycle
+            wrong &= np.arange(len(wrong)) == np.flatnonzero(wrong)[-1]
+        present = present ^ wrong
+    return np.maximum(solution, np.where(strict, 0, -np.inf)) / size, present
