@@ -28,7 +28,9 @@ def linearise(x: Point) -> Callable[[float], Trial[Point]]:
     return attempt
 
 
-@pytest.mark.parametrize("damping", [Damping(), Damping(start=10.0, decrease=5.0), Damping(least=1e-7, least_rejected=1e-3)])
+@pytest.mark.parametrize(
+    "damping", [Damping(), Damping(start=10.0, decrease=5.0), Damping(least=1e-7, least_rejected=1e-3)]
+)
 @pytest.mark.parametrize("retries", [None, 6])
 def test_the_minimum_is_reached(damping: Damping, retries: int | None) -> None:
     end, converged = minimise(

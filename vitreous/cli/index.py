@@ -104,7 +104,7 @@ def _print_solutions(result: "IndexResult") -> None:
     from rich.table import Table
 
     from vitreous.core.terminal import console
-    from vitreous.powder.cell_text import cell_columns, refined_parameters
+    from vitreous.powder.cell import cell_columns, refined_parameters
 
     for hint in result.hints:
         console().print(f"{result.name}: {hint}", highlight=False, soft_wrap=True)
@@ -128,7 +128,7 @@ def _print_best(results: Sequence["IndexResult"]) -> None:
     from rich.table import Table
 
     from vitreous.core.terminal import console
-    from vitreous.powder.cell_text import cell_columns
+    from vitreous.powder.cell import cell_columns
 
     table = Table(title="The likeliest cell of each pattern")
     for heading in ("file", "lattice", *_HEADINGS, "M20", "probability"):

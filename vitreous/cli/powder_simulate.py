@@ -81,7 +81,7 @@ def simulate(
     from vitreous.core.errors import InputError
     from vitreous.core.terminal import console
     from vitreous.insight.style import check_format
-    from vitreous.powder.cell_text import cell_line
+    from vitreous.powder.cell import cell_line
     from vitreous.powder.figures.pattern import Ticks, pattern_figure
     from vitreous.powder.files import write_pattern
     from vitreous.powder.sim.simulate import choose_effects, draw_effects, reflection_ticks, simulate_pattern

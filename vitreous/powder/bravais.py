@@ -50,7 +50,9 @@ def bravais(cell: ArrayLike, tolerance: float = 0.002) -> Bravais:
     groups, projections, orders = _table()
     metric = metrics_of(cells_of(reduced))[0]
     averages = symmetric_matrices(projections @ np.array([metric[pair] for pair in PAIRS]))  # (K, 3, 3)
-    strains = _strains(metric, averages)
+    inverse = np.linalg.inv(np.linalg.cholesky(metric))
+    changes = np.linalg.eigvalsh(inverse @ (averages - metric) @ inverse.T)  # of squared lengths, relative
+    strains = np.abs(changes).max(1) / 2  # (K,)
     good = strains <= max(tolerance, 1e-9)
     good[0] = True  # triclinic: nothing is averaged
     best = next(k for k in np.lexsort((strains, -orders)) if good[k])
@@ -60,13 +62,6 @@ def bravais(cell: ArrayLike, tolerance: float = 0.002) -> Bravais:
     free = cells_of((axes.T @ average @ axes)[None])[:, free_indices(group.system)]
     conventional = full_cell(group.system, torch.from_numpy(free))[0].numpy()  # fixed parameters are exact
     return Bravais(group.system, group.centring, conventional, transformations[0] @ axes, float(strains[best]))
-
-
-def _strains(metric: Floats, averages: Floats) -> Floats:
-    """The largest relative change of any length from one metric to each of the others `(K, 3, 3)`."""
-    inverse = np.linalg.inv(np.linalg.cholesky(metric))
-    change = np.linalg.eigvalsh(inverse @ (averages - metric) @ inverse.T)
-    return np.asarray(np.abs(change).max(1) / 2)
 
 
 class _Group(NamedTuple):
@@ -95,8 +90,7 @@ def _obtuse(group: _Group, metric: Floats) -> Integers:
     if group.centring == "C":
         three = sorted([a, c, -a - c], key=lambda v: float(v @ metric @ v))  # no two at an acute angle
         place = next(i for i, v in enumerate(three) if not ((v + unique) % 2).any())
-        a = three.pop(place)
-        c = three[0]
+        a, c = three.pop(place), three[0]
     return np.stack([a, unique, c], axis=1)
 
 
@@ -113,7 +107,8 @@ def _table() -> tuple[list[_Group], Floats, Integers]:
     two_folds = _two_folds()
     generic = np.array([1.0, 1.13, 1.31, 0.07, 0.11, 0.17])  # a metric without symmetry
     for rotations in _rotation_groups(two_folds):
-        projection = _projection(rotations)
+        units = np.einsum("nji,kjl,nlm->kim", rotations, symmetric_matrices(np.eye(6)), rotations) / len(rotations)
+        projection = np.array([units[:, i, j] for i, j in PAIRS])
         average = symmetric_matrices((projection @ generic)[None])[0]
         symmetries = np.isclose(two_folds.transpose(0, 2, 1) @ average @ two_folds, average).all((1, 2)).sum()
         if symmetries > sum(_order(r) == 2 for r in rotations):
@@ -123,13 +118,6 @@ def _table() -> tuple[list[_Group], Floats, Integers]:
         projections.append(projection)
         orders.append(len(rotations))
     return groups, np.array(projections), np.array(orders)
-
-
-def _projection(rotations: Integers) -> Floats:
-    """The matrix `(6, 6)` that averages the six elements of a metric over rotations `(n, 3, 3)`."""
-    units = symmetric_matrices(np.eye(6))
-    averages = np.einsum("nji,kjl,nlm->kim", rotations, units, rotations) / len(rotations)
-    return np.array([averages[:, i, j] for i, j in PAIRS])
 
 
 def _two_folds() -> Integers:

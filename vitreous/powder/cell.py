@@ -1,8 +1,9 @@
-"""Unit cells `(a, b, c, α, β, γ)` in ångström and degrees: metric tensors, crystal systems and their free parameters.
+"""Unit cells `(a, b, c, α, β, γ)` in ångström and degrees: metric tensors, free parameters of the systems, text.
 
 Tensors are batches `(B, 6)`, on any device.
 """
 
+import math
 from collections.abc import Sequence
 from typing import TypeVar
 
@@ -19,6 +20,7 @@ Floats = NDArray[np.float64]
 Values = TypeVar("Values", NDArray[np.float64], Tensor)
 
 NAMES = ("a", "b", "c", "alpha", "beta", "gamma")
+COLUMNS = ("a (Å)", "b (Å)", "c (Å)", "α (°)", "β (°)", "γ (°)")  # headings of a table
 
 _FREE: dict[str, tuple[str, ...]] = {
     "triclinic": NAMES,
@@ -27,8 +29,8 @@ _FREE: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("tetragonal", "trigonal", "hexagonal"), ("a", "c")),
     "cubic": ("a",),
 }
-PAIRS = ((0, 0), (1, 1), (2, 2), (1, 2), (0, 2), (0, 1))
-"""The six elements of a metric tensor."""
+PAIRS = ((0, 0), (1, 1), (2, 2), (1, 2), (0, 2), (0, 1))  # the six elements of a metric tensor
+# The free parameters of each system's reciprocal metric: rows of factors for its elements in the order of `PAIRS`.
 FORMS: dict[str, tuple[tuple[float, ...], ...]] = {
     "triclinic": tuple(tuple(float(i == j) for j in range(6)) for i in range(6)),
     "monoclinic": ((1, 0, 0, 0, 0, 0), (0, 1, 0, 0, 0, 0), (0, 0, 1, 0, 0, 0), (0, 0, 0, 0, 1, 0)),
@@ -37,7 +39,7 @@ FORMS: dict[str, tuple[tuple[float, ...], ...]] = {
     **dict.fromkeys(("trigonal", "hexagonal"), ((1, 1, 0, 0, 0, 0.5), (0, 0, 1, 0, 0, 0))),
     "cubic": ((1, 1, 1, 0, 0, 0),),
 }
-"""The free parameters of each system's reciprocal metric: rows of factors for its elements in the order of `PAIRS`."""
+# Reflection conditions of each centring: factors of h, k and l, and a divisor of their sum; R in obverse setting.
 CENTRINGS: dict[str, tuple[tuple[tuple[int, int, int], int], ...]] = {
     "P": (),
     "A": (((0, 1, 1), 2),),
@@ -47,7 +49,6 @@ CENTRINGS: dict[str, tuple[tuple[tuple[int, int, int], int], ...]] = {
     "F": (((0, 1, 1), 2), ((1, 0, 1), 2)),
     "R": (((-1, 1, 1), 3),),
 }
-"""Reflection conditions of each centring: factors of h, k and l, and a divisor of their sum; R in obverse setting."""
 
 
 def allowed_by_centring(hkl: NDArray[np.int64], centring: str) -> NDArray[np.bool_]:
@@ -166,3 +167,43 @@ def check_cell(cell: Sequence[float], name: str = "cell") -> None:
 
 def _text(values: Sequence[float]) -> str:
     return " ".join(f"{value:g}" for value in values)
+
+
+def with_error(value: float, error: float) -> str:
+    """A value with its standard error in parentheses, in units of the last digit.
+
+    >>> with_error(5.64024, 0.00013), with_error(90.0, 0.0)
+    ('5.64024(13)', '90')
+    """
+    if error <= 0:
+        return f"{value:g}"
+    digits = max(0, 1 - math.floor(math.log10(error)))
+    return f"{value:.{digits}f}({round(error * 10**digits)})"
+
+
+def refined_parameters(cell: Sequence[float], errors: Sequence[float]) -> str:
+    """The parameters of a cell that were refined, with names, errors and units.
+
+    >>> refined_parameters((5.64024,) * 3 + (90.0,) * 3, (0.00013,) + (0.0,) * 5)
+    'a = 5.64024(13) Å'
+    """
+    return ", ".join(
+        f"{name} = {with_error(value, error)}{' Å' if name in 'abc' else '°'}"
+        for name, value, error in zip(NAMES, cell, errors, strict=True)
+        if error > 0
+    )
+
+
+def cell_columns(cell: Sequence[float], angle_digits: int = 2) -> list[str]:
+    """The six parameters of a cell as cells of a table."""
+    return [f"{value:.4f}" for value in cell[:3]] + [f"{value:.{angle_digits}f}" for value in cell[3:]]
+
+
+def cell_line(cell: Sequence[float]) -> str:
+    """A cell on one line.
+
+    >>> cell_line((4.5937, 4.5937, 2.9587, 90.0, 90.0, 90.0))
+    '4.5937 4.5937 2.9587 Å, 90 90 90°'
+    """
+    lengths, angles = (" ".join(f"{value:.6g}" for value in part) for part in (cell[:3], cell[3:]))
+    return f"{lengths} Å, {angles}°"

@@ -78,7 +78,6 @@ def index(
         systems: crystal systems to search.
         most: largest number of solutions.
         refine: refine the best cell on the whole pattern, for standard errors, if its probability is high enough.
-        tuning: constants of the search.
     """
     radiation_from_user(wavelength, None)
     x, y = (np.asarray(values, np.float64) for values in (two_theta, intensity))
@@ -102,12 +101,11 @@ def index_peaks(
 
     Args:
         two_theta: the lines of lowest angle, in degrees; twenty are enough, four the minimum.
-        intensity: intensities in any unit; lines with an intensity of 0 are ignored, and weak lines count less.
+        intensity: in any unit; lines with an intensity of 0 are ignored, and weak lines count less.
         wavelength: ångström.
         error: standard errors of the angles in degrees; 0.01 by default.
         systems: crystal systems to search.
         most: largest number of solutions.
-        tuning: constants of the search.
     """
     angle, errors, heights = _check_lines(two_theta, intensity, error, wavelength, tuning)
     radiation_from_user(wavelength, None)
@@ -144,7 +142,7 @@ def index_pattern(
             most=options.most, tuning=options.tuning,
         )  # fmt: skip
     if options.refine and solutions and solutions[0].probability >= options.tuning.doubt:
-        solutions = [_refined(pattern, solutions[0]), *solutions[1:]]
+        solutions[0] = _refined(pattern, solutions[0])
     hints = pattern_hints(pattern, solutions, options.tuning) if options.hints else ()
     return IndexResult(pattern.name, solutions, hints, peaks=peaks)
 

@@ -13,6 +13,7 @@ from vitreous.core.errors import check_choice
 from vitreous.powder.cell import cells_of, metrics_of
 from vitreous.powder.reduction import Floats, Integers, niggli_reduction
 
+# Primitive vectors by rows; R is obverse in hexagonal axes.
 PRIMITIVE: dict[str, tuple[tuple[float, ...], ...]] = {
     "P": ((1, 0, 0), (0, 1, 0), (0, 0, 1)),
     "A": ((1, 0, 0), (0, 0.5, 0.5), (0, -0.5, 0.5)),
@@ -22,7 +23,9 @@ PRIMITIVE: dict[str, tuple[tuple[float, ...], ...]] = {
     "F": ((0, 0.5, 0.5), (0.5, 0, 0.5), (0.5, 0.5, 0)),
     "R": ((2 / 3, 1 / 3, 1 / 3), (-1 / 3, 1 / 3, 1 / 3), (-1 / 3, -2 / 3, 1 / 3)),
 }
-"""Primitive vectors by rows; R is obverse in hexagonal axes."""
+# The vectors (13, 3) with coordinates -1, 0 and 1, one of each ±v, and the class (13,) of each, 1 to 7.
+_SHORT = np.array([v for v in itertools.product((-1, 0, 1), repeat=3) if v > (0, 0, 0)])
+_CLASSES = _SHORT % 2 @ np.array([4, 2, 1])
 
 
 def primitive(conventional: ArrayLike, centring: str) -> Floats:
@@ -65,10 +68,7 @@ def _hermite(index: int) -> Integers:
 
 
 def same_lattice(cell_a: ArrayLike, cell_b: ArrayLike, tolerance: float = 1e-3) -> bool:
-    """Whether two primitive cells describe the same lattice, within a relative tolerance on lengths.
-
-    Compares the seven Voronoi lengths (`voronoi_lengths`), which have no jumps between reduced forms.
-    """
+    """Whether two primitive cells have the same lattice: equal `voronoi_lengths` within a relative tolerance."""
     return len(distinct(np.stack([np.asarray(cell_a), np.asarray(cell_b)]), tolerance)) == 1
 
 
@@ -96,17 +96,9 @@ def voronoi_lengths(cells: ArrayLike) -> Floats:
     The roots of Conway and Sloane's vonorms (1992): they change continuously with the lattice, each by no more than the
     strain, and determine it up to a relabelling of the classes. In a reduced cell they are among ±a ± b ± c.
     """
-    vectors, classes = _short_vectors()
-    metric = metrics_of(niggli(cells))
+    metric, vectors = metrics_of(niggli(cells)), _SHORT.astype(np.float64)
     squares = np.einsum("ni,bij,nj->bn", vectors, metric, vectors)  # (B, 13)
-    return np.asarray(np.sqrt(np.stack([squares[:, classes == k].min(1) for k in range(1, 8)], axis=1)))
-
-
-@lru_cache(maxsize=1)
-def _short_vectors() -> tuple[Floats, Integers]:
-    """The vectors `(13, 3)` with coordinates -1, 0 and 1, one of each ±v, and the class `(13,)` of each, 1 to 7."""
-    vectors = np.array([v for v in itertools.product((-1, 0, 1), repeat=3) if v > (0, 0, 0)])
-    return vectors.astype(np.float64), vectors % 2 @ np.array([4, 2, 1])
+    return np.asarray(np.sqrt(np.stack([squares[:, k == _CLASSES].min(1) for k in range(1, 8)], axis=1)))
 
 
 @lru_cache(maxsize=1)

@@ -45,10 +45,8 @@ def minimise(
     """Take damped steps until the cost settles; returns the last state and whether it settled.
 
     Args:
-        state: the starting point.
         linearise: builds the normal equations at a state and returns a function that tries one step at a damping.
         settled: whether an accepted step to this state with this gain is small enough to stop.
-        steps: largest number of steps.
         retries: rejected steps in a row after which the loop stops; without it, a rejected step counts as a step.
     """
     amount, taken, rejected = damping.start, 0, 0

@@ -94,15 +94,13 @@ def refine_on_lines(
     shift, count = x.new_zeros(len(x)) if zero is None else zero, len(lines.q)
     start = min(start, count)
     for turn in range(rounds):
-        used = round(start + (count - start) * min(1.0, 1.5 * turn / rounds))
-        part = lines.first(used)
+        part = lines.first(round(start + (count - start) * min(1.0, 1.5 * turn / rounds)))
         ordered, order = calculated_q(basis, x).sort(dim=1)
         miss, at = nearest_line(ordered, part.q - shift[:, None] * part.slope)
         scale = torch.minimum(1.5 * miss.median(dim=1, keepdim=True).values, reach * part.slope)
         scale = torch.maximum(scale, part.sigma)
         weight = (1 - part.foreign) / (part.sigma.square() + scale.square()) / (1 + (miss / (3 * scale)) ** 4)
-        refine_zero = 2 * turn >= rounds
-        x, shift = _solve(basis[order.gather(1, at)], part, weight, x, shift, refine_zero, tuning.usual_zero)
+        x, shift = _solve(basis[order.gather(1, at)], part, weight, x, shift, 2 * turn >= rounds, tuning.usual_zero)
     return x, shift
 
 

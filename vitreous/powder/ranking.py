@@ -47,9 +47,13 @@ class Ranking:
         return _with_probabilities(self._with_superlattice(solutions), self.tuning)[:most]
 
     def _related_solutions(self, solutions: list[Solution]) -> list[Solution]:
-        """Solutions for lattices related to the best ones that are not among them."""
-        related = np.concatenate([_related_cells(solution) for solution in solutions[:3]])
-        cells = np.concatenate([np.array([solution.cell for solution in solutions]), related])
+        """Smaller lattices of which the best solutions are multiples, and doubles of those with unexplained lines."""
+        cells = np.array([solution.cell for solution in solutions])
+        for solution in solutions[:3]:
+            related = derivatives(np.array(solution.cell), 3)
+            ratio = volumes(related) / volumes(np.array([solution.cell]))
+            useful = (ratio < 0.9) | ((ratio < 2.5) & (solution.indexed < solution.lines))
+            cells = np.concatenate([cells, related[useful]])
         new = [place for place in distinct(cells, self.tuning.same_lattice) if place >= len(solutions)]
         return [
             self._solution(niggli(cell_from_reciprocal("triclinic", candidate.x[None]).numpy())[0], candidate)
@@ -134,13 +138,6 @@ class Ranking:
             two_theta=tuple(self.two_theta.tolist()),
             tolerance=tuple((tuning.unexplained_errors * self.error).tolist()),
         )
-
-
-def _related_cells(solution: Solution) -> Floats:
-    """Smaller lattices of which a solution is a multiple, and its doubles if it leaves lines unexplained."""
-    cells = derivatives(np.array(solution.cell), 3)
-    ratio = volumes(cells) / volumes(np.array([solution.cell]))
-    return cells[(ratio < 0.9) | ((ratio < 2.5) & (solution.indexed < solution.lines))]
 
 
 def _with_probabilities(solutions: list[Solution], tuning: SearchTuning) -> list[Solution]:

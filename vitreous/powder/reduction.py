@@ -16,8 +16,8 @@ _PLANE_ROUNDS = 8
 _EQUAL = 1e-9  # relative to V^(2/3): metric elements that differ by less count as equal
 _NIGGLI_ROUNDS = 100
 _SELLING_ROUNDS = 40
+# Squared lengths of the four vectors of a superbase, shortest first, and of the sums 1 + 2 and 1 + 3.
 LENGTH_NAMES = ("11", "22", "33", "44", "12", "13")
-"""Squared lengths of the four vectors of a superbase, shortest first, and of the sums 1 + 2 and 1 + 3."""
 _PAIRS = ((0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3))
 _TO_QUADRATIC = (  # rows: factors of h², k², l², kl, hl and hk from the six lengths
     *np.eye(3, 6).tolist(),
@@ -57,20 +57,14 @@ def niggli_reduction(metric: Floats) -> tuple[Floats, Integers]:
     rows = np.arange(len(metric))
     for _ in range(_NIGGLI_ROUNDS):
         order = _normal_form(metric[rows], near[rows])
-        part = _transform(order, metric[rows])
+        part = order.transpose(0, 2, 1) @ metric[rows] @ order
         step, moved = _shorten(part, near[rows])
-        metric[rows] = _transform(step, part)
+        metric[rows] = step.transpose(0, 2, 1) @ part @ step
         total[rows] = total[rows] @ order @ step
         rows = rows[moved]
         if not len(rows):
             break
     return metric, total
-
-
-def _transform(transformation: Integers, metric: Floats) -> Floats:
-    """Pᵀ G P."""
-    changed: Floats = transformation.transpose(0, 2, 1) @ metric @ transformation
-    return changed
 
 
 def _normal_form(metric: Floats, near: Floats) -> Integers:

@@ -13,10 +13,9 @@ from vitreous.powder.reciprocal import cell_from_reciprocal, lowest_reflections,
 from vitreous.powder.trial_cells import is_plausible_size, reduce_metrics, trial_cells, triclinic_trial_cells
 from vitreous.powder.tuning import SEARCH_TUNING, SearchTuning
 
-LATTICES = {
+LATTICES = {  # centrings of the lattices of each crystal system; hexagonal includes trigonal
     "cubic": "PIF", "hexagonal": "PR", "tetragonal": "PI", "orthorhombic": "PCIF", "monoclinic": "PC", "triclinic": "P",
 }  # fmt: skip
-"""Crystal systems and the centrings of their lattices; hexagonal includes trigonal."""
 _SLOW = ("triclinic", "monoclinic")
 _SLOW_STEPS = (("triclinic", 0), ("monoclinic", 0), ("triclinic", 1))  # each only if the earlier ones leave a doubt
 _CHUNK = 2048
@@ -52,7 +51,6 @@ def find_candidates(
 
 
 def _search_system(system: str, effort: int, lines: ObservedLines, tuning: SearchTuning) -> list[Candidate]:
-    """The best candidates of a crystal system."""
     candidates = []
     for centring in LATTICES[system]:
         if system == "triclinic":

@@ -1,25 +1,19 @@
 """The answers of indexing: a `Solution` is one unit cell, an `IndexResult` all solutions of one pattern."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from vitreous.core.errors import InputError
 from vitreous.core.extras import load_extra
-from vitreous.powder.cell import NAMES, volumes
-from vitreous.powder.cell_text import cell_line, refined_parameters, with_error
+from vitreous.powder.cell import NAMES, cell_line, refined_parameters, volumes, with_error
 from vitreous.powder.peaks import Peaks
 from vitreous.powder.refinement import Fit, reflections
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-_KEYS = (
-    "cell", "conventional", "system", "centring", "volume", "m20", "f20", "indexed", "lines", "zero", "evidence",
-    "probability",
-)  # fmt: skip
 
 
 class IndexedLine(NamedTuple):
@@ -114,8 +108,8 @@ class Solution:
         return assigned
 
     def to_dict(self) -> dict[str, Any]:
-        """The solution as JSON values."""
-        return {key: getattr(self, key) for key in _KEYS}
+        """The solution as JSON values: the fields that `repr` shows."""
+        return {part.name: getattr(self, part.name) for part in fields(self) if part.repr}
 
     def plot(self, title: str = "") -> "Figure":
         """A figure of the refinement, or of observed and calculated lines if there was none."""

@@ -171,7 +171,6 @@ def _angle_products(q: Tensor, used: int, count: int, line_map: LineMap) -> tupl
 
 
 def _plausible_zones(x: Tensor, lines: ObservedLines, per_observed: tuple[float, float]) -> Tensor:
-    """Whether reciprocal metrics are valid and have a plausible number of lines."""
     a, b, c, d, e, f = x.unbind(1)
     squared = a * b * c + (d * e * f - a * d * d - b * e * e - c * f * f) / 4  # of the reciprocal volume
     possible = 2 * math.pi / 3 * float(lines.q[-1]) ** 1.5 / squared.clamp(min=1e-12).sqrt()

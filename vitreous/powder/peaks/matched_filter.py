@@ -45,14 +45,11 @@ def filter_maxima(
 
 
 def _filter(y: Floats, variance: Floats, deviation: float) -> tuple[Floats, Floats]:
-    """Height and signal-to-noise ratio of a Gaussian peak of `deviation` (in points) at every point.
-
-    The kernel is the second derivative of the Gaussian, so a locally linear background has no effect.
-    """
+    """Height and signal-to-noise ratio of a Gaussian peak of `deviation` (in points) at every point."""
     reach = max(2, math.ceil(4 * deviation))
     u = np.arange(-reach, reach + 1) / deviation
     bell = np.exp(-0.5 * u * u)
-    kernel = (1 - u * u) * bell
+    kernel = (1 - u * u) * bell  # the second derivative: a locally linear background has no effect
     kernel -= kernel.mean()
     kernel /= kernel @ bell
     height = np.convolve(np.pad(y, reach, mode="edge"), kernel, mode="valid")

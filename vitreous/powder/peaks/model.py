@@ -211,7 +211,6 @@ class PatternModel:
         return Windows(low, high - low, individual, place, chunks)
 
     def _evaluate(self, parameters: Parameters, windows: Windows) -> Evaluation:
-        """Fitted curve, normal matrix, gradient and cost."""
         columns, common = self._derivatives(parameters, windows)
         count, k = len(parameters.position), len(parameters.background)
         weight = 1 / np.sqrt(self.variance)

@@ -48,14 +48,10 @@ class Profiles(NamedTuple):
 
 
 def profiles(x: Array, position: Array, second: Array | None, shape: Shape, reference: float) -> Profiles:
-    """Lines on a grid.
+    """Lines on a grid `x` of ascending angles; all angles are 2θ in degrees.
 
-    Args:
-        x: 2θ of the grid, degrees, ascending.
-        position: `(lines,)` 2θ of the lines, degrees.
-        second: `(lines,)` 2θ of their Kα2, degrees; None without a doublet.
-        shape: parameters of the profile.
-        reference: 2θ in degrees at which the width and the mixing of the shape hold.
+    `position` and `second` `(lines,)` are those of the lines and of their Kα2, if there is a doublet. The width and the
+    mixing of the shape hold at `reference`.
     """
     t = np.tan(np.radians(np.clip(position, 0.5, 178) / 2)) / math.tan(math.radians(reference / 2))
     square = caglioti(t, shape.slope, shape.dip)

@@ -14,9 +14,8 @@ from threadpoolctl import threadpool_limits
 
 from vitreous.core.errors import InputError, check_choice
 from vitreous.powder.cell import CENTRINGS, FORMS, check_cell, free_indices, full_cell
-from vitreous.powder.refinement.data import Data, select_data
 from vitreous.powder.refinement.metric import ReciprocalMetric, cell_from_elements, metric_of_cell, reflection_forms
-from vitreous.powder.refinement.problem import Problem, State
+from vitreous.powder.refinement.problem import Data, Problem, State, select_data
 from vitreous.powder.refinement.profile import START, Array, Indices, Shape
 
 _SHIFTS = (0.03, 0.02)  # degrees: expected size of zero shift and displacement
@@ -85,7 +84,14 @@ def refine(
         limit: first and last 2θ to use, degrees.
         most: largest number of reflections; the range ends where there are more.
     """
-    _check_arguments(cell, wavelength, wavelength2, ratio, system, centring, zero)
+    check_choice("system", system, FORMS)
+    check_choice("centring", centring, CENTRINGS)
+    check_cell(list(cell))
+    for name, value in (("wavelength", wavelength), ("wavelength2", wavelength2)):
+        if value is not None and not 0.05 < value < 20:
+            raise InputError(f"{name}: found {value:g}, expected 0.05 to 20 Å")
+    if not 0 <= ratio <= 1 or not abs(zero) < 5:
+        raise InputError(f"ratio, zero: found {ratio:g}, {zero:g}, expected 0 to 1 and below 5°")
     data = select_data(two_theta, intensity, sigma, limit)
     lattice = metric_of_cell(cell, system)
     hkl, form, angles = reflection_forms(lattice, system, centring, wavelength, (data.x[0], data.x[-1]), most)
@@ -99,20 +105,6 @@ def refine(
     with threadpool_limits(1):  # the matrices are small: several threads would mostly wait for each other
         problem, state, converged = stages.run(displaced)
         return _fit(problem, state, hkl, lattice, system, converged)
-
-
-def _check_arguments(
-    cell: Sequence[float], wavelength: float, wavelength2: float | None, ratio: float, system: str, centring: str,
-    zero: float,
-) -> None:  # fmt: skip
-    check_choice("system", system, FORMS)
-    check_choice("centring", centring, CENTRINGS)
-    check_cell(list(cell))
-    for name, value in (("wavelength", wavelength), ("wavelength2", wavelength2)):
-        if value is not None and not 0.05 < value < 20:
-            raise InputError(f"{name}: found {value:g}, expected 0.05 to 20 Å")
-    if not 0 <= ratio <= 1 or not abs(zero) < 5:
-        raise InputError(f"ratio, zero: found {ratio:g}, {zero:g}, expected 0 to 1 and below 5°")
 
 
 @dataclass
@@ -163,7 +155,6 @@ class _Stages:
         return self.data if count == len(self.form) else self.data.before(self.angles[count - 1] - _EDGE)
 
     def _problem(self, count: int, free: frozenset[str] | set[str], excess: float = 1.0) -> Problem:
-        """The fit of the first reflections."""
         names = np.array(["metric"] * self._metric + ["zero", "displacement", *Shape._fields])
         metric_spread = np.inf if count == len(self.form) else _METRIC_SPREAD
         spread = np.array([*[metric_spread] * self._metric, *_SHIFTS, *_SPREAD]) / math.sqrt(excess)
@@ -186,11 +177,14 @@ class _Stages:
 
 
 def _fit(problem: Problem, state: State, hkl: Indices, lattice: ReciprocalMetric, system: str, converged: bool) -> Fit:
-    """The cell, its errors and the residuals of a solution."""
     data, k, residual = problem.data, problem.metric, state.residual
     freedom = max(1, len(data.x) - int(state.present.sum()) - int(problem.free.sum()))
     weighted = float(np.sum((data.y * problem.root) ** 2))
-    covariance = _covariance(problem, state)
+    matrix, _ = problem.normal(state)
+    size = np.sqrt(np.diag(matrix))
+    inverse = np.linalg.pinv(matrix / size / size[:, None], hermitian=True)
+    covariance = np.zeros((len(state.theta), len(state.theta)))  # 0 for parameters that were not refined
+    covariance[np.ix_(problem.free, problem.free)] = inverse / size / size[:, None] * problem.excess(state)
     cell, errors = _cell_with_errors(state.theta[:k], covariance[:k, :k], lattice, system)
     order = np.argsort(state.positions)
     return Fit(
@@ -214,20 +208,9 @@ def _fit(problem: Problem, state: State, hkl: Indices, lattice: ReciprocalMetric
     )
 
 
-def _covariance(problem: Problem, state: State) -> Array:
-    """Covariance of all parameters; 0 for those that were not refined."""
-    matrix, _ = problem.normal(state)
-    size = np.sqrt(np.diag(matrix))
-    inverse = np.linalg.pinv(matrix / size / size[:, None], hermitian=True)
-    covariance = np.zeros((len(state.theta), len(state.theta)))
-    covariance[np.ix_(problem.free, problem.free)] = inverse / size / size[:, None] * problem.excess(state)
-    return covariance
-
-
 def _cell_with_errors(
     first: Array, covariance: Array, lattice: ReciprocalMetric, system: str
 ) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Cell and standard errors from the reciprocal metric and its covariance."""
     values, forms, free = first * lattice.scale, lattice.forms, free_indices(system)
     cell = cell_from_elements(values, forms)
     derivative = np.zeros((len(free), len(first)))
