@@ -22,7 +22,6 @@ from rich.table import Table
 import vitreous as vt
 from vitreous.core.atomic import write_atomically
 from vitreous.powder.cell import targets
-from vitreous.powder.scores import cell_scores
 from vitreous.powder.sim.effects import CLEAN
 from vitreous.powder.sim.source import fixed_patterns
 from vitreous.powder.sim.space_groups import SYSTEMS
@@ -30,6 +29,22 @@ from vitreous.recipes import load_recipe
 from vitreous.train import train
 
 MODELS = ("constant", "vit", "cnn", "best")
+WITHIN = (0.05, 0.02, 0.01)
+
+
+def cell_scores(system: str, truth: np.ndarray, predicted: np.ndarray) -> dict[str, float]:
+    """Compare predicted free parameters `(n, k)` with the true ones.
+
+    `mape` is the mean relative error of all parameters; `within 1%` is the share of cells with no larger error.
+    """
+    error = np.abs(predicted.astype(float) - truth) / np.abs(truth)
+    length = np.array([target.unit == "Å" for target in targets(system)])
+    spread = np.square(truth - truth.mean(axis=0)).sum(axis=0)
+    r2 = 1 - np.square(predicted.astype(float) - truth).sum(axis=0) / np.maximum(spread, 1e-12)
+    scores = {"mape": float(error.mean()), "mape lengths": float(error[:, length].mean())}
+    scores["mape angles"] = float(error[:, ~length].mean()) if (~length).any() else float("nan")
+    scores["r2"] = float(r2.mean())
+    return scores | {f"within {limit:.0%}": float((error <= limit).all(axis=1).mean()) for limit in WITHIN}
 
 
 def predict_median(truth: np.ndarray, training: np.ndarray) -> np.ndarray:

@@ -28,9 +28,11 @@ def linearise(x: Point) -> Callable[[float], Trial[Point]]:
     return attempt
 
 
-@pytest.mark.parametrize("damping", [None, Damping(start=10.0, decrease=5.0), Damping(least=1e-7, least_rejected=1e-3)])
+@pytest.mark.parametrize(
+    "damping", [Damping(), Damping(start=10.0, decrease=5.0), Damping(least=1e-7, least_rejected=1e-3)]
+)
 @pytest.mark.parametrize("retries", [None, 6])
-def test_the_minimum_is_reached(damping: Damping | None, retries: int | None) -> None:
+def test_the_minimum_is_reached(damping: Damping, retries: int | None) -> None:
     end, converged = minimise(
         np.array([-1.2, 1.0]), linearise, lambda _, gain: gain < 1e-20, steps=200, retries=retries, damping=damping
     )

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import sklearn.metrics
 
-from vitreous.powder.scores import cell_scores
+from benchmarks.powder_table import cell_scores
 
 RNG = np.random.default_rng(0)
 TRUTH = np.column_stack([RNG.uniform(3, 20, (200, 3)), RNG.uniform(60, 120, (200, 3))]).astype(np.float32)

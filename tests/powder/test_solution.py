@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from vitreous.powder import IndexResult, Solution, index_pattern, index_peaks
-from vitreous.powder.cell_text import cell_line, refined_parameters, with_error
+from vitreous.powder.cell import cell_line, refined_parameters, with_error
 from vitreous.powder.example import example
 
 A, WAVELENGTH = 5.6402, 1.540593

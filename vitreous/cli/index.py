@@ -93,7 +93,7 @@ def _write_report(result: "IndexResult", file: Path, options: "IndexOptions", pa
 
 def _print_solutions(result: "IndexResult") -> None:
     from vitreous.cli.output import print_line, print_table
-    from vitreous.powder.cell_text import cell_columns, refined_parameters
+    from vitreous.powder.cell import cell_columns, refined_parameters
 
     for hint in result.hints:
         print_line(f"{result.name}: {hint}", soft_wrap=True)
@@ -113,7 +113,7 @@ def _print_solutions(result: "IndexResult") -> None:
 
 def _print_best(results: Sequence["IndexResult"]) -> None:
     from vitreous.cli.output import print_line, print_table
-    from vitreous.powder.cell_text import cell_columns
+    from vitreous.powder.cell import cell_columns
 
     rows = []
     for result in results:

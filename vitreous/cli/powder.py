@@ -191,7 +191,7 @@ def _simulate(
     import torch
 
     from vitreous.cli.output import print_line
-    from vitreous.powder.cell_text import cell_line
+    from vitreous.powder.cell import cell_line
     from vitreous.powder.figures.pattern import Ticks, pattern_figure
     from vitreous.powder.files import write_pattern
     from vitreous.powder.sim.simulate import draw_effects, reflection_ticks, simulate_pattern

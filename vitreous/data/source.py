@@ -102,6 +102,11 @@ class Source:
         return tuple(int(n) for n in self.x.shape[1:])
 
 
+def label_names(labelled: Any) -> tuple[str, ...]:
+    """Names of the targets or else of the classes that a source, a task or a predictor has."""
+    return tuple(target.name for target in labelled.targets) or tuple(labelled.classes)
+
+
 def _check_target(label: str, target: Target, values: NDArray[Any], allow_constant: bool) -> None:
     invalid = np.flatnonzero(~np.isfinite(values))
     if len(invalid):

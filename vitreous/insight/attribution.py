@@ -15,6 +15,7 @@ from torch import Tensor
 from vitreous.core.batching import split_into_batches
 from vitreous.core.errors import InputError
 from vitreous.core.extras import load_extra
+from vitreous.data.source import label_names
 from vitreous.insight.attention import attention_maps, attention_model, pooling_weights, rollout_map
 from vitreous.insight.regions import cell_numbers, model_input, to_array, token_positions, values_per_cell
 from vitreous.nn.record import record
@@ -49,7 +50,7 @@ class ExplainedSample:
         with torch.no_grad():
             self.out: Tensor = self.model(self.x)
         self.is_quantity = bool(predictor.targets)
-        names = self.task.label_names
+        names = label_names(self.task)
         if target is not None and target not in names:
             raise InputError(f"target: found {target!r}, expected one of {', '.join(names)}")
         default = 0 if self.is_quantity else int(self.out.argmax())

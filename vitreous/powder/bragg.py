@@ -28,9 +28,7 @@ def two_theta_from_s(s: Values, wavelength: float) -> Values:
 
 def two_theta_from_q(q: Values, wavelength: float) -> Values:
     """2θ in degrees; 180 beyond the largest q that the wavelength reaches."""
-    library = _library(q)
-    sine = library.clip(q * wavelength / (4 * math.pi), None, 1.0)
-    return library.rad2deg(2 * library.arcsin(sine))  # type: ignore[no-any-return]
+    return two_theta_from_s(q * wavelength / (4 * math.pi), 2.0)  # at this wavelength, s is sin θ
 
 
 def s_from_two_theta(two_theta: Values, wavelength: float) -> Values:
@@ -45,9 +43,7 @@ def q_from_two_theta(two_theta: Values, wavelength: float) -> Values:
 
 def second_wavelength(two_theta: Values, ratio: float) -> Values:
     """2θ at which the same planes diffract a wavelength that is longer by `ratio`: where Kα2 of a line lies."""
-    library = _library(two_theta)
-    sine = library.clip(_half_sine(two_theta) * ratio, None, 1.0)
-    return library.rad2deg(2 * library.arcsin(sine))  # type: ignore[no-any-return]
+    return two_theta_from_s(_half_sine(two_theta) * ratio, 2.0)
 
 
 def _half_sine(two_theta: Values) -> Values:

@@ -12,53 +12,35 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from vitreous.core.errors import InputError
-from vitreous.powder.cell import PAIRS, cells_of, metrics_of
+from vitreous.powder.cell import PAIRS, cells_of, free_indices, full_cell, metrics_of, symmetric_matrices
 from vitreous.powder.reduction import Floats, Integers, niggli_reduction, reduce_plane
 
 _SYSTEMS = {  # by the number of rotations of the holohedry
     1: "triclinic", 2: "monoclinic", 4: "orthorhombic", 6: "trigonal", 8: "tetragonal", 12: "hexagonal", 24: "cubic"
 }  # fmt: skip
 _IDENTITY = np.eye(3, dtype=np.int64)
-_STANDARD_ERRORS = 3.0  # largest move of a parameter, in standard errors
 
 
 @dataclass(frozen=True)
 class Bravais:
-    """A lattice symmetry and the cell in its standard form.
+    """A lattice symmetry and the cell in its standard form."""
 
-    Args:
-        system: crystal system of the lattice; rhombohedral lattices are trigonal, hexagonal P is hexagonal.
-        centring: P, C, I, F or R.
-        conventional: `(6,)`, the cell with the metric averaged over the symmetry, so that its angles are exact.
-        transformation: `(3, 3)`, from the input cell: its columns are the conventional basis.
-        strain: the largest relative change of any length by the averaging.
-    """
-
-    system: str
-    centring: str
-    conventional: Floats
-    transformation: Integers
-    strain: float
+    system: str  # of the lattice: rhombohedral lattices are trigonal, hexagonal P is hexagonal
+    centring: str  # P, C, I, F or R
+    conventional: Floats  # (6,), the cell with the metric averaged over the symmetry, so that its angles are exact
+    transformation: Integers  # (3, 3), from the input cell: its columns are the conventional basis
+    strain: float  # the largest relative change of any length by the averaging
 
 
-def bravais(cell: ArrayLike, tolerance: float = 0.002, errors: ArrayLike | None = None) -> Bravais:
-    """The highest symmetry of a primitive cell `(6,)`: the first of `lattice_symmetries`."""
-    return _symmetries(cell, tolerance, errors, first=True)[0]
-
-
-def lattice_symmetries(cell: ArrayLike, tolerance: float = 0.002, errors: ArrayLike | None = None) -> list[Bravais]:
-    """All lattice symmetries of a primitive cell `(6,)`, highest first and then by strain; triclinic is last.
+def bravais(cell: ArrayLike, tolerance: float = 0.002) -> Bravais:
+    """The highest symmetry of a primitive cell `(6,)`; of several, the one with the smallest strain.
 
     A symmetry counts if imposing it changes no length by more than the relative `tolerance`: 0.002 moves an angle by
-    0.23° at most. With standard `errors` `(6,)` of the cell, no parameter may move by more than three of them either.
+    0.23° at most.
     """
-    return _symmetries(cell, tolerance, errors, first=False)
-
-
-def _symmetries(cell: ArrayLike, tolerance: float, errors: ArrayLike | None, first: bool) -> list[Bravais]:
     values = np.asarray(cell, dtype=np.float64)
     if values.shape != (6,):
         raise InputError(f"cell: found an array of shape {values.shape}, expected (6,)")
@@ -67,54 +49,19 @@ def _symmetries(cell: ArrayLike, tolerance: float, errors: ArrayLike | None, fir
     reduced, transformations = niggli_reduction(metrics_of(values[None]))
     groups, projections, orders = _table()
     metric = metrics_of(cells_of(reduced))[0]
-    averages = _matrices(projections @ np.array([metric[pair] for pair in PAIRS]))  # (K, 3, 3)
-    strains = _strains(metric, averages)
-    good = strains <= max(tolerance, 1e-9)
-    if errors is not None:
-        good &= _within(values, np.asarray(errors, dtype=np.float64), averages, transformations[0])
-    good[0] = True  # triclinic: nothing is averaged
-    symmetries: list[Bravais] = []
-    for k in np.lexsort((strains, -orders)):
-        if good[k]:
-            group, average = groups[k], averages[k]
-            axes = _SETTINGS[group.system](group, average) if group.system in _SETTINGS else group.axes
-            axes = axes if np.linalg.det(axes) > 0 else -axes
-            conventional = _exact(group.system, cells_of((axes.T @ average @ axes)[None])[0])
-            total = transformations[0] @ axes
-            symmetries.append(Bravais(group.system, group.centring, conventional, total, float(strains[k])))
-            if first:
-                break
-    return symmetries
-
-
-def _strains(metric: Floats, averages: Floats) -> Floats:
-    """The largest relative change of any length from one metric to each of the others `(K, 3, 3)`."""
+    averages = symmetric_matrices(projections @ np.array([metric[pair] for pair in PAIRS]))  # (K, 3, 3)
     inverse = np.linalg.inv(np.linalg.cholesky(metric))
-    change = np.linalg.eigvalsh(inverse @ (averages - metric) @ inverse.T)
-    return np.asarray(np.abs(change).max(1) / 2)
-
-
-def _within(cell: Floats, errors: Floats, averages: Floats, transformation: Integers) -> NDArray[np.bool_]:
-    """Whether the averaged metrics, in the basis of the input cell, agree with it within its standard errors."""
-    if errors.shape != (6,) or not (errors >= 0).all():
-        raise InputError("errors: expected six standard errors, of a b c (Å) alpha beta gamma (°), none negative")
-    back = np.linalg.inv(transformation)
-    moved = cells_of(back.T @ averages @ back) - cell
-    return np.asarray((np.abs(moved) <= _STANDARD_ERRORS * errors + 1e-9).all(1))
-
-
-def _exact(system: str, cell: Floats) -> Floats:
-    """A conventional cell with the values that its system fixes set exactly."""
-    a, b, c, _, beta, _ = cell.tolist()
-    exact = {
-        "monoclinic": (a, b, c, 90, beta, 90),
-        "orthorhombic": (a, b, c, 90, 90, 90),
-        "tetragonal": (a, a, c, 90, 90, 90),
-        "trigonal": (a, a, c, 90, 90, 120),
-        "hexagonal": (a, a, c, 90, 90, 120),
-        "cubic": (a, a, a, 90, 90, 90),
-    }
-    return np.array(exact.get(system, cell), dtype=np.float64)
+    changes = np.linalg.eigvalsh(inverse @ (averages - metric) @ inverse.T)  # of squared lengths, relative
+    strains = np.abs(changes).max(1) / 2  # (K,)
+    good = strains <= max(tolerance, 1e-9)
+    good[0] = True  # triclinic: nothing is averaged
+    best = next(k for k in np.lexsort((strains, -orders)) if good[k])
+    group, average = groups[best], averages[best]
+    axes = _SETTINGS[group.system](group, average) if group.system in _SETTINGS else group.axes
+    axes = axes if np.linalg.det(axes) > 0 else -axes
+    free = cells_of((axes.T @ average @ axes)[None])[:, free_indices(group.system)]
+    conventional = full_cell(group.system, torch.from_numpy(free))[0].numpy()  # fixed parameters are exact
+    return Bravais(group.system, group.centring, conventional, transformations[0] @ axes, float(strains[best]))
 
 
 class _Group(NamedTuple):
@@ -143,8 +90,7 @@ def _obtuse(group: _Group, metric: Floats) -> Integers:
     if group.centring == "C":
         three = sorted([a, c, -a - c], key=lambda v: float(v @ metric @ v))  # no two at an acute angle
         place = next(i for i, v in enumerate(three) if not ((v + unique) % 2).any())
-        a = three.pop(place)
-        c = three[0]
+        a, c = three.pop(place), three[0]
     return np.stack([a, unique, c], axis=1)
 
 
@@ -153,17 +99,17 @@ _SETTINGS = {"monoclinic": _obtuse, "orthorhombic": _by_length}
 
 @lru_cache(maxsize=1)
 def _table() -> tuple[list[_Group], Floats, Integers]:
-    """All symmetries of reduced cells, triclinic first.
+    """All symmetries of reduced cells, triclinic first: groups, projections `(K, 6, 6)`, numbers of rotations `(K,)`.
 
-    Returns groups, projections `(K, 6, 6)` of a metric's six elements on the average over each group, and numbers of
-    rotations `(K,)`.
+    A projection averages the six elements of a metric over its group.
     """
     groups, projections, orders = [_Group("triclinic", "P", _IDENTITY)], [np.eye(6)], [1]
     two_folds = _two_folds()
     generic = np.array([1.0, 1.13, 1.31, 0.07, 0.11, 0.17])  # a metric without symmetry
     for rotations in _rotation_groups(two_folds):
-        projection = _projection(rotations)
-        average = _matrices((projection @ generic)[None])[0]
+        units = np.einsum("nji,kjl,nlm->kim", rotations, symmetric_matrices(np.eye(6)), rotations) / len(rotations)
+        projection = np.array([units[:, i, j] for i, j in PAIRS])
+        average = symmetric_matrices((projection @ generic)[None])[0]
         symmetries = np.isclose(two_folds.transpose(0, 2, 1) @ average @ two_folds, average).all((1, 2)).sum()
         if symmetries > sum(_order(r) == 2 for r in rotations):
             continue  # 32 of a hexagonal lattice, whose metric always has 622
@@ -172,18 +118,6 @@ def _table() -> tuple[list[_Group], Floats, Integers]:
         projections.append(projection)
         orders.append(len(rotations))
     return groups, np.array(projections), np.array(orders)
-
-
-def _matrices(six: Floats) -> Floats:
-    """Symmetric matrices `(K, 3, 3)` from their six elements `(K, 6)`."""
-    return six[:, [0, 5, 4, 5, 1, 3, 4, 3, 2]].reshape(-1, 3, 3)
-
-
-def _projection(rotations: Integers) -> Floats:
-    """The matrix `(6, 6)` that averages the six elements of a metric over rotations `(n, 3, 3)`."""
-    units = _matrices(np.eye(6))
-    averages = np.einsum("nji,kjl,nlm->kim", rotations, units, rotations) / len(rotations)
-    return np.array([averages[:, i, j] for i, j in PAIRS])
 
 
 def _two_folds() -> Integers:
@@ -246,12 +180,11 @@ def _axes(rotations: Integers) -> Integers:
     by_order = {n: [r for r in rotations if _order(r) == n] for n in (2, 3, 4)}
     if len(rotations) == 2:
         return _plane(by_order[2][0])
-    if len(rotations) in (6, 8, 12):
-        turn = (by_order[3] or by_order[4])[0]
-        c = _axis(turn)
-    else:
+    if len(rotations) in (4, 24):
         about = [r @ r for r in by_order[4]] or by_order[2]  # cubic axes are the four-fold ones
         return np.stack([_axis(r) for r in np.unique(about, axis=0)], axis=1)
+    turn = (by_order[3] or by_order[4])[0]
+    c = _axis(turn)
     sets = [np.stack([_axis(r), turn @ _axis(r), c], axis=1) for r in by_order[2] if not (r @ c == c).all()]
     return min(sets, key=lambda axes: abs(round(np.linalg.det(axes))))
 
@@ -268,8 +201,7 @@ def _centring(system: str, axes: Integers) -> tuple[str, Integers]:
     """The centring letter for these axes, and the axes in the order and sense of its standard setting."""
     points = abs(round(np.linalg.det(axes)))
     if points == 3:  # obverse setting
-        turned = axes * np.array([-1, -1, 1])
-        return "R", axes if not (axes @ np.array([2, 1, 1]) % 3).any() else turned
+        return "R", axes * np.array([-1, -1, 1]) if (axes @ np.array([2, 1, 1]) % 3).any() else axes
     if points != 2 or system == "monoclinic":
         return {1: "P", 2: "C", 4: "F"}[points], axes
     for a, b, c in ((0, 1, 2), (1, 2, 0), (2, 0, 1)):

@@ -1,9 +1,11 @@
-"""Unit cells `(a, b, c, α, β, γ)` in ångström and degrees: metric tensors, crystal systems and their free parameters.
+"""Unit cells `(a, b, c, α, β, γ)` in ångström and degrees: metric tensors, free parameters of the systems, text.
 
 Tensors are batches `(B, 6)`, on any device.
 """
 
+import math
 from collections.abc import Sequence
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -15,31 +17,29 @@ from vitreous.data.source import Target
 from vitreous.powder.reduction import reduce_plane
 
 Floats = NDArray[np.float64]
+Values = TypeVar("Values", NDArray[np.float64], Tensor)
 
 NAMES = ("a", "b", "c", "alpha", "beta", "gamma")
+COLUMNS = ("a (Å)", "b (Å)", "c (Å)", "α (°)", "β (°)", "γ (°)")  # headings of a table
 
 _FREE: dict[str, tuple[str, ...]] = {
     "triclinic": NAMES,
     "monoclinic": ("a", "b", "c", "beta"),
     "orthorhombic": ("a", "b", "c"),
-    "tetragonal": ("a", "c"),
-    "trigonal": ("a", "c"),
-    "hexagonal": ("a", "c"),
+    **dict.fromkeys(("tetragonal", "trigonal", "hexagonal"), ("a", "c")),
     "cubic": ("a",),
 }
-
-PAIRS = ((0, 0), (1, 1), (2, 2), (1, 2), (0, 2), (0, 1))
-"""The six elements of a metric tensor."""
+PAIRS = ((0, 0), (1, 1), (2, 2), (1, 2), (0, 2), (0, 1))  # the six elements of a metric tensor
+# The free parameters of each system's reciprocal metric: rows of factors for its elements in the order of `PAIRS`.
 FORMS: dict[str, tuple[tuple[float, ...], ...]] = {
     "triclinic": tuple(tuple(float(i == j) for j in range(6)) for i in range(6)),
     "monoclinic": ((1, 0, 0, 0, 0, 0), (0, 1, 0, 0, 0, 0), (0, 0, 1, 0, 0, 0), (0, 0, 0, 0, 1, 0)),
     "orthorhombic": ((1, 0, 0, 0, 0, 0), (0, 1, 0, 0, 0, 0), (0, 0, 1, 0, 0, 0)),
     "tetragonal": ((1, 1, 0, 0, 0, 0), (0, 0, 1, 0, 0, 0)),
-    "trigonal": ((1, 1, 0, 0, 0, 0.5), (0, 0, 1, 0, 0, 0)),
-    "hexagonal": ((1, 1, 0, 0, 0, 0.5), (0, 0, 1, 0, 0, 0)),
+    **dict.fromkeys(("trigonal", "hexagonal"), ((1, 1, 0, 0, 0, 0.5), (0, 0, 1, 0, 0, 0))),
     "cubic": ((1, 1, 1, 0, 0, 0),),
 }
-"""The free parameters of each system's reciprocal metric: rows of factors for its elements in the order of `PAIRS`."""
+# Reflection conditions of each centring: factors of h, k and l, and a divisor of their sum; R in obverse setting.
 CENTRINGS: dict[str, tuple[tuple[tuple[int, int, int], int], ...]] = {
     "P": (),
     "A": (((0, 1, 1), 2),),
@@ -49,7 +49,6 @@ CENTRINGS: dict[str, tuple[tuple[tuple[int, int, int], int], ...]] = {
     "F": (((0, 1, 1), 2), ((1, 0, 1), 2)),
     "R": (((-1, 1, 1), 3),),
 }
-"""Reflection conditions of each centring: factors of h, k and l, and a divisor of their sum; R in obverse setting."""
 
 
 def allowed_by_centring(hkl: NDArray[np.int64], centring: str) -> NDArray[np.bool_]:
@@ -67,6 +66,11 @@ def targets(system: str) -> tuple[Target, ...]:
     return tuple(Target(n, "Å", log=True) if n in "abc" else Target(n, "°") for n in _FREE[system])
 
 
+def free_indices(system: str) -> list[int]:
+    """The places of a system's free parameters among the six of a cell."""
+    return [NAMES.index(name) for name in _FREE[system]]
+
+
 def free_parameters(system: str, cell: Tensor) -> Tensor:
     """The free parameters `(B, k)` of cells `(B, 6)`, the same for all equivalent settings.
 
@@ -80,29 +84,28 @@ def free_parameters(system: str, cell: Tensor) -> Tensor:
         a, c, product, _ = reduce_plane(cell[:, 0].square(), cell[:, 2].square(), product)
         beta = torch.rad2deg(torch.arccos(-product.abs() / (a * c).sqrt()))
         return torch.stack([a.sqrt(), cell[:, 1], c.sqrt(), beta], dim=1)
-    return cell[:, [NAMES.index(name) for name in _FREE[system]]]
+    return cell[:, free_indices(system)]
 
 
 def full_cell(system: str, values: Tensor) -> Tensor:
     """Cells `(B, 6)` from their free parameters `(B, k)`."""
     named = dict(zip(_FREE[system], values.unbind(1), strict=True))
     a, right = named["a"], torch.full_like(named["a"], 90.0)
-    b = named.get("b", a)
-    c = named.get("c", a)
     gamma = torch.full_like(a, 120.0) if system in ("trigonal", "hexagonal") else right
-    angles = [named.get("alpha", right), named.get("beta", right), named.get("gamma", gamma)]
-    return torch.stack([a, b, c, *angles], dim=1)
+    fixed = dict(zip(NAMES, (a, a, a, right, right, gamma), strict=True))
+    return torch.stack(list((fixed | named).values()), dim=1)
+
+
+def symmetric_matrices(six: Values) -> Values:
+    """Symmetric matrices `(B, 3, 3)` from their six elements `(B, 6)` in the order of `PAIRS`."""
+    return six[:, [0, 5, 4, 5, 1, 3, 4, 3, 2]].reshape(-1, 3, 3)
 
 
 def metric_tensor(cell: Tensor) -> Tensor:
     """The metric tensors `(B, 3, 3)` in Å²."""
     lengths = cell[:, :3]
-    cosines = torch.deg2rad(cell[:, 3:]).cos()
-    one = torch.ones_like(cosines[:, 0])
-    angles = torch.stack(
-        [one, cosines[:, 2], cosines[:, 1], cosines[:, 2], one, cosines[:, 0], cosines[:, 1], cosines[:, 0], one], dim=1
-    )
-    return lengths[:, :, None] * lengths[:, None, :] * angles.view(-1, 3, 3)
+    angles = symmetric_matrices(torch.cat([torch.ones_like(lengths), torch.deg2rad(cell[:, 3:]).cos()], dim=1))
+    return lengths[:, :, None] * lengths[:, None, :] * angles
 
 
 def reciprocal_metric(cell: Tensor) -> Tensor:
@@ -138,7 +141,7 @@ def metrics_of(cells: ArrayLike) -> Floats:
     return metrics
 
 
-def cells_of(metrics: Floats) -> Floats:
+def cells_of(metrics: NDArray[np.floating]) -> Floats:
     """Cells `(B, 6)` from metric tensors `(B, 3, 3)`, as arrays."""
     cells: Floats = cell_from_metric(torch.from_numpy(metrics)).numpy()
     return cells
@@ -164,3 +167,43 @@ def check_cell(cell: Sequence[float], name: str = "cell") -> None:
 
 def _text(values: Sequence[float]) -> str:
     return " ".join(f"{value:g}" for value in values)
+
+
+def with_error(value: float, error: float) -> str:
+    """A value with its standard error in parentheses, in units of the last digit.
+
+    >>> with_error(5.64024, 0.00013), with_error(90.0, 0.0)
+    ('5.64024(13)', '90')
+    """
+    if error <= 0:
+        return f"{value:g}"
+    digits = max(0, 1 - math.floor(math.log10(error)))
+    return f"{value:.{digits}f}({round(error * 10**digits)})"
+
+
+def refined_parameters(cell: Sequence[float], errors: Sequence[float]) -> str:
+    """The parameters of a cell that were refined, with names, errors and units.
+
+    >>> refined_parameters((5.64024,) * 3 + (90.0,) * 3, (0.00013,) + (0.0,) * 5)
+    'a = 5.64024(13) Å'
+    """
+    return ", ".join(
+        f"{name} = {with_error(value, error)}{' Å' if name in 'abc' else '°'}"
+        for name, value, error in zip(NAMES, cell, errors, strict=True)
+        if error > 0
+    )
+
+
+def cell_columns(cell: Sequence[float], angle_digits: int = 2) -> list[str]:
+    """The six parameters of a cell as cells of a table."""
+    return [f"{value:.4f}" for value in cell[:3]] + [f"{value:.{angle_digits}f}" for value in cell[3:]]
+
+
+def cell_line(cell: Sequence[float]) -> str:
+    """A cell on one line.
+
+    >>> cell_line((4.5937, 4.5937, 2.9587, 90.0, 90.0, 90.0))
+    '4.5937 4.5937 2.9587 Å, 90 90 90°'
+    """
+    lengths, angles = (" ".join(f"{value:.6g}" for value in part) for part in (cell[:3], cell[3:]))
+    return f"{lengths} Å, {angles}°"

@@ -10,7 +10,6 @@ EXAMPLES = {
     "triclinic": "simulated for a laboratory diffractometer; cell 5.5818 7.1262 8.9047 Å, 97.513 102.227 108.961°",
     "thiosulfate": "Na₂S₂O₃·5H₂O, measured at a synchrotron; published cell 5.9501 21.6000 7.5349 Å, β = 103.785°",
 }
-"""Names and descriptions."""
 
 
 def example(name: str) -> Pattern:

@@ -25,9 +25,8 @@ def pattern_hints(pattern: Pattern, solutions: list[Solution], tuning: SearchTun
     anode = _doublet_anode(pattern)
     if anode is not None:
         stated = f"{pattern.wavelength:g} Å" + (" and its Kα2" if pattern.wavelength2 else " alone")
-        hints.append(
-            f"lines come in pairs like Kα1 and Kα2 of {anode}, but the wavelength is {stated}: try --anode {anode}"
-        )
+        pairs = f"lines come in pairs like Kα1 and Kα2 of {anode}"
+        hints.append(f"{pairs}, but the wavelength is {stated}: try --anode {anode}")
     return hints
 
 
@@ -50,10 +49,9 @@ def _doublet_anode(pattern: Pattern) -> str | None:
     stated = pattern.wavelength2 / pattern.wavelength if pattern.wavelength and pattern.wavelength2 else 1.0
     counts = {name: _count_doublets(peaks.two_theta, peaks.intensity, ratio) for name, ratio in ratios.items()}
     best = max(counts, key=lambda name: counts[name])
-    factors = np.linspace(0.6, 1.6, 21)
-    others = [1 + (ratios[best] - 1) * factor for factor in factors if abs(factor - 1) > 0.2]
+    others = [1 + (ratios[best] - 1) * factor for factor in np.linspace(0.6, 1.6, 21) if abs(factor - 1) > 0.2]
     chance = [_count_doublets(peaks.two_theta, peaks.intensity, ratio) for ratio in others]
-    same = abs((ratios[best] - 1) / (stated - 1) - 1) < 0.2 if stated > 1 else False
+    same = stated > 1 and abs((ratios[best] - 1) / (stated - 1) - 1) < 0.2
     enough = counts[best] >= max(_FEWEST_DOUBLETS, _EXCESS * float(np.mean(chance)))
     return best if enough and not same else None
 

@@ -7,6 +7,7 @@ from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -37,27 +38,19 @@ _SHORT_WAVELENGTH = 0.3  # Å: with a longer one, no pattern ends below 3°
 
 @dataclass(frozen=True)
 class IndexOptions:
-    """How files are read and searched.
+    """How files are read and searched."""
 
-    Args:
-        anode: anode of the X-ray tube, e.g. `Cu`; replaces the radiation that the file states.
-        wavelength: ångström; replaces the wavelength that the file states.
-        peaks: the file is a peak list, not a pattern.
-        systems: crystal systems to search.
-        most: largest number of solutions.
-        refine: refine the best cell on the whole pattern if its probability is high enough.
-        hints: look for signs of a wrong wavelength.
-        tuning: constants of the search.
-    """
+    anode: str | None = None  # of the X-ray tube, e.g. `Cu`; replaces the radiation that the file states
+    wavelength: float | None = None  # ångström; replaces the wavelength that the file states
+    peaks: bool = False  # the file is a peak list, not a pattern
+    systems: Sequence[str] = tuple(LATTICES)  # crystal systems to search
+    most: int = 5  # largest number of solutions
+    refine: bool = True  # refine the best cell on the whole pattern if its probability is high enough
+    hints: bool = True  # look for signs of a wrong wavelength
+    tuning: SearchTuning = SEARCH_TUNING  # constants of the search
 
-    anode: str | None = None
-    wavelength: float | None = None
-    peaks: bool = False
-    systems: Sequence[str] = tuple(LATTICES)
-    most: int = 5
-    refine: bool = True
-    hints: bool = True
-    tuning: SearchTuning = SEARCH_TUNING
+
+_DEFAULT_OPTIONS = IndexOptions()
 
 
 def index(
@@ -85,14 +78,13 @@ def index(
         systems: crystal systems to search.
         most: largest number of solutions.
         refine: refine the best cell on the whole pattern, for standard errors, if its probability is high enough.
-        tuning: constants of the search.
     """
     radiation_from_user(wavelength, None)
     x, y = (np.asarray(values, np.float64) for values in (two_theta, intensity))
     errors = None if sigma is None else np.asarray(sigma, np.float64)
     pattern = Pattern(x, y, errors, wavelength, "pattern", wavelength2, 0.5 if ratio is None else ratio)
     options = IndexOptions(systems=systems, most=most, refine=refine, hints=False, tuning=tuning)
-    return _index_pattern(pattern, ratio, options).solutions
+    return index_pattern(pattern, options, ratio).solutions
 
 
 def index_peaks(
@@ -103,20 +95,17 @@ def index_peaks(
     error: ArrayLike | None = None,
     systems: Sequence[str] = tuple(LATTICES),
     most: int = 10,
-    proposals: int | None = None,
     tuning: SearchTuning = SEARCH_TUNING,
 ) -> list[Solution]:
     """The unit cells that explain a list of lines, best first.
 
     Args:
         two_theta: the lines of lowest angle, in degrees; twenty are enough, four the minimum.
-        intensity: intensities in any unit; lines with an intensity of 0 are ignored, and weak lines count less.
+        intensity: in any unit; lines with an intensity of 0 are ignored, and weak lines count less.
         wavelength: ångström.
         error: standard errors of the angles in degrees; 0.01 by default.
         systems: crystal systems to search.
         most: largest number of solutions.
-        proposals: lattices that the trained model proposes if high symmetry leaves a doubt; 0 does without the model.
-        tuning: constants of the search.
     """
     angle, errors, heights = _check_lines(two_theta, intensity, error, wavelength, tuning)
     radiation_from_user(wavelength, None)
@@ -124,30 +113,28 @@ def index_peaks(
         check_choice("system", system, LATTICES)
     every = observe_lines(angle, errors, wavelength, heights, tuning)
     lines = every.with_own(tuning.deciding_lines)
-    strength = torch.as_tensor(np.ones(len(angle)) if heights is None else heights)
-    count, used = tuning.proposals if proposals is None else proposals, len(lines.q)
+    strength, used = torch.as_tensor(np.ones(len(angle)) if heights is None else heights), len(lines.q)
 
     def propose_lattices() -> torch.Tensor:
         from vitreous.powder.proposals import propose  # loads a model, which few searches need
 
-        return propose(every.q, strength, count, tuning)
+        return propose(every.q, strength, tuning.proposals, tuning)
 
     with _single_thread():
-        candidates = find_candidates(lines, systems, propose_lattices if count else None, tuning)
+        candidates = find_candidates(lines, systems, propose_lattices if tuning.proposals else None, tuning)
         return Ranking(lines, angle[:used], errors[:used], wavelength, tuning).rank(candidates, most)
 
 
-def index_pattern(pattern: Pattern, options: IndexOptions | None = None) -> IndexResult:
-    """The unit cells of a pattern, with the refinement of the best one and hints."""
-    return _index_pattern(pattern, None, options or IndexOptions())
+def index_pattern(
+    pattern: Pattern, options: IndexOptions = _DEFAULT_OPTIONS, ratio: float | None = None
+) -> IndexResult:
+    """The unit cells of a pattern, with the refinement of the best one and hints.
 
-
-def _index_pattern(pattern: Pattern, ratio: float | None, options: IndexOptions) -> IndexResult:
-    wavelength = require_wavelength(pattern)
-    peaks = find_peaks(
-        pattern.two_theta, pattern.intensity, pattern.sigma, wavelength, pattern.wavelength2,
-        0.0 if pattern.wavelength2 is None else ratio,
-    )  # fmt: skip
+    `ratio` is the intensity of Kα2 relative to Kα1, for the peak search; None estimates it from the pattern.
+    """
+    wavelength, wavelength2 = require_wavelength(pattern), pattern.wavelength2
+    ratio = 0.0 if wavelength2 is None else ratio
+    peaks = find_peaks(pattern.two_theta, pattern.intensity, pattern.sigma, wavelength, wavelength2, ratio)
     solutions = []
     if len(peaks.two_theta) >= options.tuning.fewest_lines:
         solutions = index_peaks(
@@ -155,7 +142,7 @@ def _index_pattern(pattern: Pattern, ratio: float | None, options: IndexOptions)
             most=options.most, tuning=options.tuning,
         )  # fmt: skip
     if options.refine and solutions and solutions[0].probability >= options.tuning.doubt:
-        solutions = [_refined(pattern, solutions[0]), *solutions[1:]]
+        solutions[0] = _refined(pattern, solutions[0])
     hints = pattern_hints(pattern, solutions, options.tuning) if options.hints else ()
     return IndexResult(pattern.name, solutions, hints, peaks=peaks)
 
@@ -174,10 +161,9 @@ def _refined(pattern: Pattern, solution: Solution) -> Solution:
 
 
 def index_peak_list(
-    name: str, two_theta: Floats, intensity: Floats | None, options: IndexOptions | None = None
+    name: str, two_theta: Floats, intensity: Floats | None, options: IndexOptions = _DEFAULT_OPTIONS
 ) -> IndexResult:
     """The unit cells of a peak list, with hints."""
-    options = options or IndexOptions()
     wavelength = radiation_from_user(options.wavelength, options.anode).wavelength
     if wavelength is None:
         raise InputError(f"{name}: found no wavelength, expected --wavelength (ångström) or --anode Cu for a peak list")
@@ -187,9 +173,8 @@ def index_peak_list(
     return IndexResult(name, solutions, doubts(solutions, options.tuning))
 
 
-def index_file(path: InputFile, options: IndexOptions | None = None) -> IndexResult:
+def index_file(path: InputFile, options: IndexOptions = _DEFAULT_OPTIONS) -> IndexResult:
     """The unit cells of one file: a pattern, or a peak list if the options say so."""
-    options = options or IndexOptions()
     if options.peaks:
         lines = _read_peak_list(path)
         return index_peak_list(path.name, lines[:, 0], lines[:, 1] if lines.shape[1] > 1 else None, options)
@@ -197,17 +182,14 @@ def index_file(path: InputFile, options: IndexOptions | None = None) -> IndexRes
 
 
 def index_files(
-    paths: Sequence[Path], options: IndexOptions | None = None, progress: Progress | None = None
+    paths: Sequence[Path], options: IndexOptions = _DEFAULT_OPTIONS, progress: Progress | None = None
 ) -> list[IndexResult]:
-    """The unit cells of many files, on all cores; an error in one file does not stop the others.
+    """The unit cells of many files and folders of files, on all cores; an error in one does not stop the others.
 
-    Args:
-        paths: files, and folders of files.
-        options: how files are read and searched.
-        progress: wraps the iterator over results, with their number, to show progress.
+    `progress` wraps the iterator over results, with their number, to show progress.
     """
     files = expand_folders(paths)
-    work = partial(_index_or_error, options=options or IndexOptions())
+    work = partial(_index_or_error, options=options)
     processes = min(len(files) // _FILES_PER_PROCESS, os.cpu_count() or 1)
     with ExitStack() as stack:
         results: Iterable[IndexResult] = map(work, files)
@@ -220,11 +202,8 @@ def index_files(
 
 def expand_folders(paths: Sequence[Path]) -> list[Path]:
     """Files, with every folder replaced by the files in it."""
-    return [
-        file
-        for path in paths
-        for file in (sorted(entry for entry in path.iterdir() if entry.is_file()) if path.is_dir() else [path])
-    ]
+    folders = (sorted(filter(Path.is_file, path.iterdir())) if path.is_dir() else [path] for path in paths)
+    return list(chain.from_iterable(folders))
 
 
 def _index_or_error(path: Path, options: IndexOptions) -> IndexResult:
@@ -259,20 +238,16 @@ def _check_lines(
     if (angle <= 0).any() or (angle >= 180).any():
         raise InputError("lines: found angles outside 0 to 180, expected 2θ in degrees")
     if angle[-1] < angle[0] and (np.diff(angle) < 0).all() and len(angle) > 2:
-        raise InputError(
-            f"lines: found values that fall from {angle[0]:g} to {angle[-1]:g}, as d in ångström does; "
-            "expected 2θ in degrees, ascending"
-        )
+        fall = f"values that fall from {angle[0]:g} to {angle[-1]:g}, as d in ångström does"
+        raise InputError(f"lines: found {fall}; expected 2θ in degrees, ascending")
     if angle.max() < math.pi and wavelength > _SHORT_WAVELENGTH:
-        raise InputError(
-            f"lines: found no value above {angle.max():.3g}, which may be radians, 1/d or q; expected 2θ in degrees"
-        )
+        small = f"no value above {angle.max():.3g}, which may be radians, 1/d or q"
+        raise InputError(f"lines: found {small}; expected 2θ in degrees")
     order = np.argsort(angle)
     order = order[heights[order] > 0]
     if len(order) < tuning.fewest_lines:
-        raise InputError(
-            f"lines: found {len(order)}, expected at least {tuning.fewest_lines} for a cubic cell, 20 for low symmetry"
-        )
+        needed = f"at least {tuning.fewest_lines} for a cubic cell, 20 for low symmetry"
+        raise InputError(f"lines: found {len(order)}, expected {needed}")
     return angle[order], np.hypot(errors[order], tuning.least_error), None if intensity is None else heights[order]
 
 

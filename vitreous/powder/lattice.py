@@ -13,6 +13,7 @@ from vitreous.core.errors import check_choice
 from vitreous.powder.cell import cells_of, metrics_of
 from vitreous.powder.reduction import Floats, Integers, niggli_reduction
 
+# Primitive vectors by rows; R is obverse in hexagonal axes.
 PRIMITIVE: dict[str, tuple[tuple[float, ...], ...]] = {
     "P": ((1, 0, 0), (0, 1, 0), (0, 0, 1)),
     "A": ((1, 0, 0), (0, 0.5, 0.5), (0, -0.5, 0.5)),
@@ -22,7 +23,9 @@ PRIMITIVE: dict[str, tuple[tuple[float, ...], ...]] = {
     "F": ((0, 0.5, 0.5), (0.5, 0, 0.5), (0.5, 0.5, 0)),
     "R": ((2 / 3, 1 / 3, 1 / 3), (-1 / 3, 1 / 3, 1 / 3), (-1 / 3, -2 / 3, 1 / 3)),
 }
-"""Primitive vectors by rows; R is obverse in hexagonal axes."""
+# The vectors (13, 3) with coordinates -1, 0 and 1, one of each ±v, and the class (13,) of each, 1 to 7.
+_SHORT = np.array([v for v in itertools.product((-1, 0, 1), repeat=3) if v > (0, 0, 0)])
+_CLASSES = _SHORT % 2 @ np.array([4, 2, 1])
 
 
 def primitive(conventional: ArrayLike, centring: str) -> Floats:
@@ -40,8 +43,7 @@ def niggli(cells: ArrayLike) -> Floats:
 def derivatives(cell: ArrayLike, up_to: int = 4) -> Floats:
     """Niggli cells `(n, 6)` of all superlattices and sublattices of a lattice with an index of 2 to `up_to`.
 
-    Each lattice appears once, smallest volumes first. If one of the smaller cells explains a pattern as well, the
-    cell was too large.
+    Each lattice appears once, smallest volumes first.
     """
     metric = metrics_of(np.atleast_2d(np.asarray(cell, dtype=np.float64)))
     related = []
@@ -66,19 +68,12 @@ def _hermite(index: int) -> Integers:
 
 
 def same_lattice(cell_a: ArrayLike, cell_b: ArrayLike, tolerance: float = 1e-3) -> bool:
-    """Whether two primitive cells describe the same lattice, within a relative tolerance on lengths.
-
-    Compares the seven Voronoi lengths (`voronoi_lengths`), which have no jumps between reduced forms.
-    """
-    pair = np.stack([np.asarray(cell_a, dtype=np.float64), np.asarray(cell_b, dtype=np.float64)])
-    return len(distinct(pair, tolerance)) == 1
+    """Whether two primitive cells have the same lattice: equal `voronoi_lengths` within a relative tolerance."""
+    return len(distinct(np.stack([np.asarray(cell_a), np.asarray(cell_b)]), tolerance)) == 1
 
 
 def distinct(cells: ArrayLike, tolerance: float = 1e-3) -> Integers:
-    """Indices of the first cell of each lattice among cells `(B, 6)`, see `same_lattice`.
-
-    For cells in rank order, these are the best of each lattice.
-    """
+    """Indices of the first cell of each lattice among cells `(B, 6)`, see `same_lattice`."""
     logs = np.log(voronoi_lengths(cells))  # (B, 7)
     sorted_ = np.sort(logs, axis=1)
     left = np.arange(len(logs))
@@ -90,8 +85,7 @@ def distinct(cells: ArrayLike, tolerance: float = 1e-3) -> Integers:
         near = np.flatnonzero(alike)
         labelled = logs[first][_relabellings()]  # (168, 7)
         for rows in np.array_split(near, len(near) // 1024 + 1):  # memory: 1024 x 168 x 7 numbers
-            distance = np.abs(logs[left[rows]][:, None] - labelled).max(2).min(1)
-            alike[rows] = distance <= tolerance
+            alike[rows] = np.abs(logs[left[rows]][:, None] - labelled).max(2).min(1) <= tolerance
         left = left[~alike]
     return np.array(chosen, dtype=np.int64)
 
@@ -102,24 +96,15 @@ def voronoi_lengths(cells: ArrayLike) -> Floats:
     The roots of Conway and Sloane's vonorms (1992): they change continuously with the lattice, each by no more than the
     strain, and determine it up to a relabelling of the classes. In a reduced cell they are among ±a ± b ± c.
     """
-    vectors, classes = _short_vectors()
-    metric = metrics_of(niggli(cells))
+    metric, vectors = metrics_of(niggli(cells)), _SHORT.astype(np.float64)
     squares = np.einsum("ni,bij,nj->bn", vectors, metric, vectors)  # (B, 13)
-    return np.asarray(np.sqrt(np.stack([squares[:, classes == k].min(1) for k in range(1, 8)], axis=1)))
-
-
-@lru_cache(maxsize=1)
-def _short_vectors() -> tuple[Floats, Integers]:
-    """The vectors `(13, 3)` with coordinates -1, 0 and 1, one of each ±v, and the class `(13,)` of each, 1 to 7."""
-    vectors = np.array([v for v in itertools.product((-1, 0, 1), repeat=3) if v > (0, 0, 0)])
-    return vectors.astype(np.float64), vectors % 2 @ np.array([4, 2, 1])
+    return np.asarray(np.sqrt(np.stack([squares[:, k == _CLASSES].min(1) for k in range(1, 8)], axis=1)))
 
 
 @lru_cache(maxsize=1)
 def _relabellings() -> Integers:
     """The 168 permutations `(168, 7)` of the classes under a change of basis: the invertible matrices modulo 2."""
     classes = np.array(list(itertools.product((0, 1), repeat=3)))[1:]
-    images = [
-        classes @ np.array(m).reshape(3, 3) % 2 @ np.array([4, 2, 1]) for m in itertools.product((0, 1), repeat=9)
-    ]
+    matrices = np.array(list(itertools.product((0, 1), repeat=9))).reshape(-1, 3, 3)
+    images = classes @ matrices % 2 @ np.array([4, 2, 1])  # (512, 7)
     return np.array([image - 1 for image in images if len(set(image.tolist()) - {0}) == 7])

@@ -11,38 +11,26 @@ State = TypeVar("State")
 
 
 class Trial(NamedTuple, Generic[State]):
-    """The result of one damped step.
+    """The result of one damped step."""
 
-    Args:
-        state: the state after the step, or any state if the step was rejected.
-        accepted: whether the step lowered the cost.
-        gain: decrease of the cost.
-        negligible: of a rejected step, whether the predicted decrease is too small to matter.
-    """
-
-    state: State
-    accepted: bool
-    gain: float
-    negligible: bool = False
+    state: State  # after the step; any state if the step was rejected
+    accepted: bool  # whether the step lowered the cost
+    gain: float  # decrease of the cost
+    negligible: bool = False  # of a rejected step, whether the predicted decrease is too small to matter
 
 
 @dataclass(frozen=True)
 class Damping:
-    """How the damping changes from step to step.
+    """How the damping changes from step to step."""
 
-    Args:
-        start: damping of the first step, relative to the diagonal of the normal matrix.
-        decrease: divisor after an accepted step.
-        increase: factor after a rejected step.
-        least: lower bound after an accepted step.
-        least_rejected: lower bound after a rejected step.
-    """
+    start: float = 1e-3  # of the first step, relative to the diagonal of the normal matrix
+    decrease: float = 10.0  # divisor after an accepted step
+    increase: float = 10.0  # factor after a rejected step
+    least: float = 0.0  # lower bound after an accepted step
+    least_rejected: float = 0.0  # lower bound after a rejected step
 
-    start: float = 1e-3
-    decrease: float = 10.0
-    increase: float = 10.0
-    least: float = 0.0
-    least_rejected: float = 0.0
+
+_DEFAULT_DAMPING = Damping()
 
 
 def minimise(
@@ -52,33 +40,29 @@ def minimise(
     *,
     steps: int,
     retries: int | None = None,
-    damping: Damping | None = None,
+    damping: Damping = _DEFAULT_DAMPING,
 ) -> tuple[State, bool]:
     """Take damped steps until the cost settles; returns the last state and whether it settled.
 
     Args:
-        state: the starting point.
         linearise: builds the normal equations at a state and returns a function that tries one step at a damping.
         settled: whether an accepted step to this state with this gain is small enough to stop.
-        steps: largest number of steps.
         retries: rejected steps in a row after which the loop stops; without it, a rejected step counts as a step.
-        damping: how the damping changes.
     """
-    rule = damping or Damping()
-    amount, taken, rejected = rule.start, 0, 0
+    amount, taken, rejected = damping.start, 0, 0
     attempt = linearise(state)
     while taken < steps:
         trial = attempt(amount)
         if trial.accepted:
             state, rejected = trial.state, 0
             taken += 1
-            amount = max(amount / rule.decrease, rule.least)
+            amount = max(amount / damping.decrease, damping.least)
             if settled(state, trial.gain):
                 return state, True
             if taken < steps:
                 attempt = linearise(state)
             continue
-        amount = max(amount * rule.increase, rule.least_rejected)
+        amount = max(amount * damping.increase, damping.least_rejected)
         rejected += 1
         if retries is None:
             taken += 1

@@ -16,12 +16,9 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 Values = TypeVar("Values", NDArray[np.float64], "Tensor")
 
-GAUSS_HEIGHT = math.sqrt(4 * math.log(2) / math.pi)
-"""Height of a Gaussian with area and FWHM 1."""
-LORENTZ_HEIGHT = 2 / math.pi
-"""Height of a Lorentzian with area and FWHM 1."""
-FWHM_PER_SIGMA = 2.3548
-"""FWHM of a Gaussian with standard deviation 1."""
+GAUSS_HEIGHT = math.sqrt(4 * math.log(2) / math.pi)  # of a Gaussian with area and FWHM 1
+LORENTZ_HEIGHT = 2 / math.pi  # of a Lorentzian with area and FWHM 1
+FWHM_PER_SIGMA = 2.3548  # FWHM of a Gaussian with standard deviation 1
 
 
 def lorentz_and_gauss(u: Floats) -> tuple[Floats, Floats]:
@@ -37,10 +34,7 @@ def caglioti(tangent: Values, slope: Values | float, dip: Values | float) -> Val
 
 @lru_cache(maxsize=16)
 def slit_quadrature(count: int, digits: int | None = None) -> tuple[Floats, Floats]:
-    """Gauss-Legendre points in [0, 1] and their weights, to average over the height of the receiving slit.
-
-    Rounded to a number of decimals if `digits` is given.
-    """
+    """Gauss-Legendre points in [0, 1] and weights, rounded to `digits`, to average over the height of the slit."""
     points, weights = np.polynomial.legendre.leggauss(count)
     points, weights = (points + 1) / 2, weights / 2
     return (points, weights) if digits is None else (np.round(points, digits), np.round(weights, digits))

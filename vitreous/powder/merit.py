@@ -1,7 +1,4 @@
-"""How well lattices explain observed lines: figures of merit, evidence, and a quick score for many trial cells.
-
-Lattices are parameters `(C, P)` of reciprocal metrics, reflections are basis rows `(H, P)`; see `reciprocal`.
-"""
+"""How well lattices explain observed lines: figures of merit, evidence, and a quick score for many trial cells."""
 
 from dataclasses import dataclass
 
@@ -10,7 +7,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from vitreous.powder.observed_lines import ObservedLines
+from vitreous.powder.bragg import two_theta_from_s
+from vitreous.powder.observed_lines import ObservedLines, calculated_q, nearest_line
 from vitreous.powder.reciprocal import cell_from_reciprocal
 from vitreous.powder.tuning import SEARCH_TUNING, SearchTuning
 
@@ -47,33 +45,19 @@ class LineMap:
         return hits.sum(1) / (place < beyond).sum(1).clamp(min=1).sqrt()
 
 
-def de_wolff(
-    lines: ObservedLines, basis: Tensor, x: Tensor, zero: Tensor | None = None, tolerance: float = 0.0
-) -> tuple[Tensor, Tensor]:
-    """De Wolff's figure of merit Q_n / (2 <|ΔQ|> N_n) of lattices, N_n the calculated lines up to the last one.
+def de_wolff(lines: ObservedLines, basis: Tensor, x: Tensor, zero: Tensor, tolerance: float) -> tuple[Tensor, Tensor]:
+    """De Wolff's figures of merit Q_n / (2 <|ΔQ|> N_n) `(C,)` of lattices, and the numbers of explained lines `(C,)`.
 
-    With a tolerance in standard errors, lines farther than that from any calculated one are unexplained: they are left
-    out of the mean, and the merit is lowered as if each missed by half the spacing.
-
-    Returns:
-        The figures of merit `(C,)`, and the numbers of explained lines `(C,)`.
+    N_n is the number of calculated lines up to the last one. Lines farther than a tolerance in standard errors from any
+    calculated one are unexplained: they enter the mean as if each missed by half the spacing.
     """
-    zero = x.new_zeros(len(x)) if zero is None else zero
-    place, q = lines.q - zero[:, None] * lines.slope, calculated_q(basis, x)
-    ordered = q.sort(dim=1).values
-    miss, _ = nearest_line(ordered, place)
-    last = place[:, -1]
-    allowed = (ordered <= last[:, None] * (1 + 1e-9)).sum(1).clamp(min=1)
+    place, miss, allowed = _distances(lines, basis, x, zero)
+    last = place[:, -1:]
     floor = 0.25 * lines.sigma  # a smaller distance is chance
-    if tolerance:
-        near = miss <= tolerance * lines.sigma
-        explained = near.sum(1)
-        spacing = last / allowed / 2
-        mean = (torch.where(near, torch.maximum(miss, floor), spacing[:, None] / 2)).mean(1)
-    else:
-        explained = torch.full((len(x),), len(lines.q))
-        mean = torch.maximum(miss, floor).mean(1)
-    return last / (2 * mean.clamp(min=1e-12) * allowed), explained
+    near = miss <= tolerance * lines.sigma
+    spacing = last / allowed / 2
+    mean = torch.where(near, torch.maximum(miss, floor), spacing / 2).mean(1, keepdim=True)
+    return (last / (2 * mean.clamp(min=1e-12) * allowed))[:, 0], near.sum(1)
 
 
 def smith_snyder(
@@ -81,7 +65,7 @@ def smith_snyder(
 ) -> float:
     """Smith and Snyder's F_N = N / (<|Δ2θ|> N_possible) of one lattice `(1, P)`, in 1/°."""
     q = (basis @ x[0]).sort().values
-    calculated = 2 * torch.rad2deg(torch.arcsin((q.clamp(min=0).sqrt() * wavelength / 2).clamp(max=1)))
+    calculated = two_theta_from_s(q.clamp(min=0).sqrt(), wavelength)
     corrected = torch.as_tensor(angle) - zero[0]
     miss = (corrected[:, None] - calculated).abs().amin(1)
     possible = int((q <= lines.q[-1] * (1 + 1e-6)).sum())
@@ -89,18 +73,14 @@ def smith_snyder(
 
 
 def evidence(
-    lines: ObservedLines, basis: Tensor, x: Tensor, zero: Tensor, tuning: SearchTuning = SEARCH_TUNING
-) -> Tensor:
-    """The log-likelihood ratio `(C,)` of the lines under each lattice and under chance, less a cost per parameter."""
-    cost = tuning.parameter_cost * x.shape[1]
-    return line_evidence(lines, basis, x, zero).sum(1) - cost - 0.5 * (zero / tuning.usual_zero).square()
-
-
-def valid_evidence(
     system: str, lines: ObservedLines, basis: Tensor, x: Tensor, zero: Tensor, tuning: SearchTuning = SEARCH_TUNING
 ) -> Tensor:
-    """The evidence `(C,)`, or -1e9 for an invalid cell."""
-    scores = evidence(lines, basis, x, zero, tuning)
+    """The log-likelihood ratio `(C,)` of the lines under each lattice and under chance, less a cost per parameter.
+
+    It is -1e9 for an invalid cell.
+    """
+    cost = tuning.parameter_cost * x.shape[1]
+    scores = line_evidence(lines, basis, x, zero).sum(1) - cost - 0.5 * (zero / tuning.usual_zero).square()
     good = cell_from_reciprocal(system, x).isfinite().all(1) & scores.isfinite()
     return torch.where(good, scores, -1e9)
 
@@ -111,34 +91,26 @@ def line_evidence(lines: ObservedLines, basis: Tensor, x: Tensor, zero: Tensor) 
     By chance, the distance to the nearest calculated line is exponential in the density of such lines, so a cell with
     many lines gains little from each. A line may be foreign.
     """
-    ordered = calculated_q(basis, x).sort(dim=1).values
-    place = lines.q - zero[:, None] * lines.slope
-    miss, _ = nearest_line(ordered, place)
+    place, miss, allowed = _distances(lines, basis, x, zero)
     last = place[:, -1:]
-    allowed = (ordered <= last * (1 + 1e-9)).sum(1, keepdim=True).clamp(min=1)
     density = 1.5 * (allowed / last) * (place / last).clamp(min=0.05).sqrt()
     right = 2 / (lines.sigma * (2 * torch.pi) ** 0.5) * torch.exp(-0.5 * (miss / lines.sigma).square())
     chance = 2 * density * torch.exp(-2 * density * miss)
     return torch.log((1 - lines.foreign) * right / chance.clamp(min=1e-300) + lines.foreign)
 
 
+def _distances(lines: ObservedLines, basis: Tensor, x: Tensor, zero: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """1/d² `(C, n)` of the lines without zero shift, distances to calculated lines `(C, n)`, numbers of these `(C, 1)`.
+
+    Calculated lines are counted up to the last observed one.
+    """
+    ordered = calculated_q(basis, x).sort(dim=1).values
+    place = lines.q - zero[:, None] * lines.slope
+    allowed = (ordered <= place[:, -1:] * (1 + 1e-9)).sum(1, keepdim=True).clamp(min=1)
+    return place, nearest_line(ordered, place)[0], allowed
+
+
 def unexplained_lines(lines: ObservedLines, q: Tensor, zero: float, tolerance: float) -> Tensor:
     """Which lines `(n,)` are farther than `tolerance` standard errors from all calculated 1/d² `(H,)`."""
     miss = (lines.q[:, None] - zero * lines.slope[:, None] - q).abs().amin(1)
     return miss > tolerance * lines.sigma
-
-
-def calculated_q(basis: Tensor, x: Tensor) -> Tensor:
-    """1/d² of every reflection `(C, H)`; infinite where it is not positive."""
-    q = x @ basis.T
-    return torch.where(q > 0, q, torch.inf)
-
-
-def nearest_line(ordered: Tensor, place: Tensor) -> tuple[Tensor, Tensor]:
-    """Distance from 1/d² `(C, n)` to the nearest of calculated `(C, H)` in ascending order, and its position there."""
-    if ordered.shape[1] < 2:
-        ordered = torch.nn.functional.pad(ordered, (0, 1), value=torch.inf)
-    above = torch.searchsorted(ordered, place.contiguous()).clamp(1, ordered.shape[1] - 1)
-    low, high = ordered.gather(1, above - 1), ordered.gather(1, above)
-    lower = (place - low).abs() <= (high - place).abs()
-    return torch.where(lower, place - low, high - place).abs(), torch.where(lower, above - 1, above)

@@ -1,5 +1,9 @@
-"""The observed lines of a pattern as the search uses them: 1/d² with standard errors."""
+"""The observed lines of a pattern: 1/d² with standard errors, and least squares of many lattices on them at once.
 
+Lattices are parameters `(C, P)` of reciprocal metrics, reflections are basis rows `(H, P)`; see `reciprocal`.
+"""
+
+import math
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -12,19 +16,12 @@ from vitreous.powder.tuning import SEARCH_TUNING, SearchTuning
 
 @dataclass(frozen=True)
 class ObservedLines:
-    """Lines of a pattern by rising angle, each tensor `(n,)`.
+    """Lines of a pattern by rising angle, each tensor `(n,)`."""
 
-    Args:
-        q: 1/d² in 1/Å².
-        sigma: standard errors of q.
-        slope: change of q by a zero shift of one degree.
-        foreign: probabilities that lines do not belong to the crystal; weak lines often do not.
-    """
-
-    q: Tensor
-    sigma: Tensor
-    slope: Tensor
-    foreign: Tensor
+    q: Tensor  # 1/d² in 1/Å²
+    sigma: Tensor  # standard errors of q
+    slope: Tensor  # change of q by a zero shift of one degree
+    foreign: Tensor  # probabilities that lines do not belong to the crystal; weak lines often do not
 
     def first(self, count: int) -> "ObservedLines":
         """The first lines."""
@@ -56,3 +53,72 @@ def observe_lines(
         share = torch.as_tensor(np.asarray(intensity, np.float64) / np.max(intensity))
         foreign = (1 / (1 + (share / tuning.faint) ** 1.3)).clamp(min=0.01)
     return ObservedLines(q, slope * torch.as_tensor(np.asarray(error, np.float64)), slope, foreign)
+
+
+def calculated_q(basis: Tensor, x: Tensor) -> Tensor:
+    """1/d² of every reflection `(C, H)`; infinite where it is not positive."""
+    q = x @ basis.T
+    return torch.where(q > 0, q, torch.inf)
+
+
+def nearest_line(ordered: Tensor, place: Tensor) -> tuple[Tensor, Tensor]:
+    """Distance from 1/d² `(C, n)` to the nearest of calculated `(C, H)` in ascending order, and its position there."""
+    if ordered.shape[1] < 2:
+        ordered = torch.nn.functional.pad(ordered, (0, 1), value=torch.inf)
+    above = torch.searchsorted(ordered, place.contiguous()).clamp(1, ordered.shape[1] - 1)
+    low, high = ordered.gather(1, above - 1), ordered.gather(1, above)
+    lower = (place - low).abs() <= (high - place).abs()
+    return torch.where(lower, place - low, high - place).abs(), torch.where(lower, above - 1, above)
+
+
+def refine_on_lines(
+    lines: ObservedLines,
+    basis: Tensor,
+    x: Tensor,
+    rounds: int = 12,
+    start: int = 8,
+    zero: Tensor | None = None,
+    reach: float = math.inf,
+    tuning: SearchTuning = SEARCH_TUNING,
+) -> tuple[Tensor, Tensor]:
+    """Refine lattices `x` by repeated assignment of the nearest reflections, over more and more lines.
+
+    Returns the refined parameters `(C, P)` and zero shifts `(C,)` in degrees.
+
+    Args:
+        rounds: number of assignments; the zero shift is refined in the second half of them.
+        start: lines used in the first round.
+        zero: `(C,)`, zero shifts in degrees to begin with.
+        reach: degrees; lines that miss by several times this lose their weight.
+    """
+    shift, count = x.new_zeros(len(x)) if zero is None else zero, len(lines.q)
+    start = min(start, count)
+    for turn in range(rounds):
+        part = lines.first(round(start + (count - start) * min(1.0, 1.5 * turn / rounds)))
+        ordered, order = calculated_q(basis, x).sort(dim=1)
+        miss, at = nearest_line(ordered, part.q - shift[:, None] * part.slope)
+        scale = torch.minimum(1.5 * miss.median(dim=1, keepdim=True).values, reach * part.slope)
+        scale = torch.maximum(scale, part.sigma)
+        weight = (1 - part.foreign) / (part.sigma.square() + scale.square()) / (1 + (miss / (3 * scale)) ** 4)
+        x, shift = _solve(basis[order.gather(1, at)], part, weight, x, shift, 2 * turn >= rounds, tuning.usual_zero)
+    return x, shift
+
+
+def _solve(
+    rows: Tensor, lines: ObservedLines, weight: Tensor, x: Tensor, shift: Tensor, refine_zero: bool, usual_zero: float
+) -> tuple[Tensor, Tensor]:
+    """One damped Gauss-Newton step of `(C, n, P)` assigned reflections on the lines."""
+    target = lines.q - shift[:, None] * lines.slope - (rows @ x[:, :, None])[..., 0]  # (C, n), the residual
+    if refine_zero:
+        rows = torch.cat([rows, lines.slope.expand(len(x), -1)[..., None]], dim=2)
+    weighted = rows * weight[..., None]
+    normal = weighted.mT @ rows
+    right = (weighted.mT @ target[..., None])[..., 0]
+    diagonal = normal.diagonal(dim1=1, dim2=2)
+    damping = torch.minimum(1e-3 * diagonal.mean(1, keepdim=True), 1e-3 * diagonal + 1e-12)
+    if refine_zero:
+        damping[:, -1] = 1 / usual_zero**2
+        right[:, -1] -= shift / usual_zero**2
+    change = torch.linalg.solve(normal + torch.diag_embed(damping + 1e-9 * normal.amax((1, 2))[:, None]), right)
+    change = torch.where(change.isfinite(), change, 0.0)
+    return x + change[:, : x.shape[1]], shift + (change[:, -1] if refine_zero else 0.0)

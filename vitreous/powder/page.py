@@ -3,9 +3,8 @@
 from collections.abc import Sequence
 
 from vitreous.insight.html_page import Section, Table, percent, render_page
-from vitreous.powder.cell_text import COLUMNS, cell_columns, with_error
+from vitreous.powder.cell import COLUMNS, cell_columns, with_error
 from vitreous.powder.figures.fit import fit_figure
-from vitreous.powder.refinement import Fit
 from vitreous.powder.solution import IndexResult, Solution
 
 _MEANING = (
@@ -25,19 +24,15 @@ def indexed_page(result: IndexResult, command: str) -> str:
             "a free intensity for each line. Standard errors are in parentheses, in units of the last digit."
         )
         figure = ("Observed and calculated pattern, and their difference", fit_figure(fit))
-        sections.append(Section("Fit", text, [figure], [_refined(fit)]))
+        rows = [list(row) for row in zip(COLUMNS, map(with_error, fit.cell, fit.errors), strict=True)]
+        sections.append(Section("Fit", text, [figure], [Table(("parameter", "value"), rows, "The refined cell")]))
     sections.append(Section("What the numbers mean", _MEANING))
     sections.append(Section("To make this page", code=command))
-    return render_page(result.name, "A unit cell from a powder pattern.", _summary(result.best), sections)
-
-
-def _summary(best: Solution | None) -> list[tuple[str, str]]:
-    if best is None:
-        return [("cells", "none")]
-    return [
-        ("lattice", f"{best.system} {best.centring}"), ("probability", percent(best.probability)),
-        ("M20", f"{best.m20:.0f}"), ("lines explained", f"{best.indexed} of {best.lines}"),
-    ]  # fmt: skip
+    summary, best = [("cells", "none")], result.best
+    if best is not None:
+        summary = [("lattice", f"{best.system} {best.centring}"), ("probability", percent(best.probability))]
+        summary += [("M20", f"{best.m20:.0f}"), ("lines explained", f"{best.indexed} of {best.lines}")]
+    return render_page(result.name, "A unit cell from a powder pattern.", summary, sections)
 
 
 def _cells(solutions: Sequence[Solution]) -> Table:
@@ -48,13 +43,5 @@ def _cells(solutions: Sequence[Solution]) -> Table:
         ]
         for s in solutions
     ]  # fmt: skip
-    return Table(
-        ("lattice", *COLUMNS, "V (Å³)", "M20", "F20", "lines", "probability"), rows, "Unit cells, likeliest first"
-    )
-
-
-def _refined(fit: Fit) -> Table:
-    rows = [
-        [label, with_error(value, error)] for label, value, error in zip(COLUMNS, fit.cell, fit.errors, strict=True)
-    ]
-    return Table(("parameter", "value"), rows, "The refined cell")
+    headings = ("lattice", *COLUMNS, "V (Å³)", "M20", "F20", "lines", "probability")
+    return Table(headings, rows, "Unit cells, likeliest first")

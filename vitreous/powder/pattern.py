@@ -11,32 +11,21 @@ from vitreous.powder.radiation import Radiation, radiation_from_user
 
 Floats = NDArray[np.float64]
 
-MIN_POINTS = 50
-"""Points of a pattern; fewer are a list of peaks."""
+MIN_POINTS = 50  # of a pattern; fewer are a list of peaks
 _SAME_WAVELENGTH = 1e-4  # relative: two spellings of one wavelength
 
 
 @dataclass(frozen=True)
 class Pattern:
-    """One powder pattern.
+    """One powder pattern."""
 
-    Attributes:
-        two_theta: degrees, ascending.
-        intensity: counts, or any other unit.
-        sigma: standard errors of the intensities, if available.
-        wavelength: ångström, Kα1 of a doublet; None if unknown.
-        name: file name.
-        wavelength2: Kα2 in ångström, if there is a doublet.
-        ratio: intensity of Kα2 relative to Kα1.
-    """
-
-    two_theta: Floats
-    intensity: Floats
-    sigma: Floats | None = None
-    wavelength: float | None = None
-    name: str = "pattern"
-    wavelength2: float | None = None
-    ratio: float = 0.0
+    two_theta: Floats  # degrees, ascending
+    intensity: Floats  # counts, or any other unit
+    sigma: Floats | None = None  # standard errors of the intensities, if available
+    wavelength: float | None = None  # ångström, Kα1 of a doublet; None if unknown
+    name: str = "pattern"  # file name
+    wavelength2: float | None = None  # Kα2 in ångström, if there is a doublet
+    ratio: float = 0.0  # intensity of Kα2 relative to Kα1
 
     def with_radiation(self, radiation: Radiation) -> "Pattern":
         """The same pattern with the radiation that a user states, if any.
@@ -52,31 +41,24 @@ class Pattern:
 
 
 def pattern_from_arrays(
-    two_theta: Floats,
-    intensity: Floats,
-    sigma: Floats | None = None,
-    wavelength: float | None = None,
-    anode: str | None = None,
-    name: str = "pattern",
+    two_theta: Floats, intensity: Floats, sigma: Floats | None, wavelength: float | None, anode: str | None
 ) -> Pattern:
     """A pattern from arrays, with the same checks as a pattern from a file."""
     radiation = radiation_from_user(wavelength, anode)
     for label, values in (("intensity", intensity), ("sigma", sigma)):
         if values is not None and len(values) != len(two_theta):
-            raise InputError(f"{name}: found {len(values)} numbers of {label} for {len(two_theta)} of two_theta")
+            raise InputError(f"pattern: found {len(values)} numbers of {label} for {len(two_theta)} of two_theta")
     try:
-        pattern = check_pattern(Pattern(two_theta, intensity, sigma, name=name))
+        return check_pattern(Pattern(two_theta, intensity, sigma)).with_radiation(radiation)
     except InputError as error:
-        raise InputError(f"{name}: {error}") from None
-    return pattern.with_radiation(radiation)
+        raise InputError(f"pattern: {error}") from None
 
 
 def require_wavelength(pattern: Pattern) -> float:
     """The wavelength in ångström; raises `InputError` if it is unknown."""
     if pattern.wavelength is None:
-        raise InputError(
-            f"{pattern.name}: does not state its wavelength; give --wavelength (in ångström) or --anode Cu"
-        )
+        advice = "give --wavelength (in ångström) or --anode Cu"
+        raise InputError(f"{pattern.name}: does not state its wavelength; {advice}")
     return pattern.wavelength
 
 
@@ -91,14 +73,6 @@ def check_pattern(pattern: Pattern) -> Pattern:
         raise InputError(f"found {len(x)} point(s), expected {MIN_POINTS} or more; is this a list of peaks?")
     if x[0] > x[-1]:
         x, y, sigma = x[::-1], y[::-1], sigma if sigma is None else sigma[::-1]
-    _check_angles(x, y)
-    _check_intensities(x, y, sigma)
-    return replace(
-        pattern, two_theta=x.copy(), intensity=y.copy(), sigma=None if sigma is None else sigma.copy()
-    )  # fmt: skip
-
-
-def _check_angles(x: Floats, y: Floats) -> None:
     steps = np.diff(x)
     if np.any(steps <= 0):
         if np.all(np.diff(y) > 0) or np.all(np.diff(y) < 0):
@@ -107,9 +81,6 @@ def _check_angles(x: Floats, y: Floats) -> None:
         raise InputError(f"2θ: found {x[k + 1]:g} after {x[k]:g}, expected ascending angles")
     if x[0] < 0 or x[-1] > 180:
         raise InputError(f"2θ: found {x[0]:g} to {x[-1]:g}, expected degrees within 0 to 180")
-
-
-def _check_intensities(x: Floats, y: Floats, sigma: Floats | None) -> None:
     if np.ptp(y) == 0:
         raise InputError(f"intensity: found {y[0]:g} throughout, expected a pattern")
     noise = float(np.median(np.abs(np.diff(y))))  # about one standard deviation: peaks are too few to matter
@@ -118,6 +89,8 @@ def _check_intensities(x: Floats, y: Floats, sigma: Floats | None) -> None:
         raise InputError(f"intensity: found {y[lowest]:g} at 2θ = {x[lowest]:g}, expected at most noise below zero")
     if sigma is not None and np.any(sigma < 0):
         raise InputError(f"standard error: found {sigma.min():g}, expected no negative number")
+    sigma = None if sigma is None else sigma.copy()
+    return replace(pattern, two_theta=x.copy(), intensity=y.copy(), sigma=sigma)
 
 
 def to_grid(pattern: Pattern, q: Floats) -> Floats:
@@ -129,8 +102,7 @@ def to_grid(pattern: Pattern, q: Floats) -> Floats:
     wavelength = require_wavelength(pattern)
     if q.ndim != 1 or len(q) < 2 or not np.all(np.isfinite(q)) or np.any(np.diff(q) <= 0):
         raise InputError(f"grid of q: found shape {q.shape}, expected two or more finite ascending numbers")
-    measured_q = q_from_two_theta(pattern.two_theta, wavelength)  # (points,)
-    y = pattern.intensity
+    measured_q, y = q_from_two_theta(pattern.two_theta, wavelength), pattern.intensity  # (points,)
     middle = (q[1:] + q[:-1]) / 2
     edges = np.concatenate(([2 * q[0] - middle[0]], middle, [2 * q[-1] - middle[-1]]))  # (grid + 1,)
     edges = np.clip(edges, measured_q[0], measured_q[-1])

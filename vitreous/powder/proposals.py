@@ -26,15 +26,9 @@ def proposer() -> Predictor:
 def propose(q: Tensor, intensity: Tensor, count: int, tuning: SearchTuning = SEARCH_TUNING) -> Tensor:
     """Propose reciprocal lattices `(count, 6)`: factors of h², k², l², kl, hl and hk in 1/d².
 
-    The model reads the lines several times, with and without weak ones. Its hypotheses come first; the rest are
-    samples from the predicted distribution. The lengths that describe a lattice are 1/d² of low reflections, so most
-    of them are moved to the nearest observed line.
-
-    Args:
-        q: `(n,)`, 1/d² of the lines, ascending.
-        intensity: `(n,)`, in any unit.
-        count: number of lattices.
-        tuning: constants of the search.
+    `q` `(n,)` are 1/d² of the lines, ascending, `intensity` `(n,)` is in any unit. The model reads the lines several
+    times, with and without weak ones. Its hypotheses come first; the rest are samples from the predicted distribution.
+    The lengths that describe a lattice are 1/d² of low reflections, so most are moved to the nearest observed line.
     """
     model = proposer()
     task = model.task

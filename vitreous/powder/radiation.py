@@ -16,11 +16,8 @@ ANODES: dict[str, tuple[float, float]] = {
     "Ag": (0.55942178, 0.5638131),
     "W": (0.20901314, 0.21383304),
 }
-CU_KALPHA1, CU_KALPHA2 = 1.540598, 1.544426
-"""Copper lines in ångström as many instruments write them, 3 ppm from `ANODES`; the simulator uses these."""
-WAVELENGTH_RANGE = (0.1, 10.0)
-"""Wavelengths in ångström that a powder pattern can be measured with."""
-
+CU_KALPHA1, CU_KALPHA2 = 1.540598, 1.544426  # as many instruments write them, 3 ppm from `ANODES`; for the simulator
+WAVELENGTH_RANGE = (0.1, 10.0)  # ångström, of a powder pattern
 _STATISTICAL_RATIO = 0.5  # Kα2 to Kα1: two electrons in 2p1/2, four in 2p3/2
 _LARGEST_SPLITTING = 1.05  # Kα2 over Kα1; 1.023 for W
 _ANODE_TOLERANCE = 1e-3  # relative

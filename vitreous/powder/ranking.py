@@ -11,34 +11,25 @@ from numpy.typing import NDArray
 from vitreous.powder.bravais import bravais
 from vitreous.powder.cell import volumes
 from vitreous.powder.lattice import derivatives, distinct, niggli, primitive, same_lattice
-from vitreous.powder.line_refinement import refine_on_lines
-from vitreous.powder.merit import de_wolff, line_evidence, smith_snyder, unexplained_lines, valid_evidence
-from vitreous.powder.observed_lines import ObservedLines
+from vitreous.powder.merit import de_wolff, evidence, line_evidence, smith_snyder, unexplained_lines
+from vitreous.powder.observed_lines import ObservedLines, refine_on_lines
 from vitreous.powder.reciprocal import cell_from_reciprocal, metric_from_cell, reflections_in_range
 from vitreous.powder.search import Candidate
 from vitreous.powder.solution import Solution
-from vitreous.powder.tuning import SEARCH_TUNING, SearchTuning
+from vitreous.powder.tuning import SearchTuning
 
 Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class Ranking:
-    """Ranks candidates by the observed lines.
-
-    Args:
-        lines: the observed lines.
-        two_theta: their angles in degrees.
-        error: standard errors of the angles in degrees.
-        wavelength: ångström.
-        tuning: constants of the search.
-    """
+    """Ranks candidates by the observed lines."""
 
     lines: ObservedLines
-    two_theta: Floats
-    error: Floats
-    wavelength: float
-    tuning: SearchTuning = SEARCH_TUNING
+    two_theta: Floats  # angles of the lines in degrees
+    error: Floats  # standard errors of the angles in degrees
+    wavelength: float  # ångström
+    tuning: SearchTuning
 
     def rank(self, candidates: Sequence[Candidate], most: int) -> list[Solution]:
         """Distinct lattices, each in its highest symmetry, best first, with probabilities."""
@@ -48,19 +39,21 @@ class Ranking:
         cells = np.concatenate(
             [niggli(primitive(cell_from_reciprocal(c.system, c.x[None]).numpy(), c.centring)) for c in candidates]
         )
-        solutions = []
-        for place in distinct(cells, self.tuning.same_lattice)[: most + 2]:
-            solutions.append(self._solution(cells[place], candidates[place]))
+        places = distinct(cells, self.tuning.same_lattice)[: most + 2]
+        solutions = [self._solution(cells[place], candidates[place]) for place in places]
         solutions.sort(key=lambda solution: -solution.evidence)
         solutions += self._related_solutions(solutions)
         solutions.sort(key=lambda solution: -solution.evidence)
-        solutions = self._with_superlattice(solutions)
-        return with_probabilities(solutions, self.tuning)[:most]
+        return _with_probabilities(self._with_superlattice(solutions), self.tuning)[:most]
 
     def _related_solutions(self, solutions: list[Solution]) -> list[Solution]:
-        """Solutions for lattices related to the best ones that are not among them."""
-        related = np.concatenate([_related_cells(solution) for solution in solutions[:3]])
-        cells = np.concatenate([np.array([solution.cell for solution in solutions]), related])
+        """Smaller lattices of which the best solutions are multiples, and doubles of those with unexplained lines."""
+        cells = np.array([solution.cell for solution in solutions])
+        for solution in solutions[:3]:
+            related = derivatives(np.array(solution.cell), 3)
+            ratio = volumes(related) / volumes(np.array([solution.cell]))
+            useful = (ratio < 0.9) | ((ratio < 2.5) & (solution.indexed < solution.lines))
+            cells = np.concatenate([cells, related[useful]])
         new = [place for place in distinct(cells, self.tuning.same_lattice) if place >= len(solutions)]
         return [
             self._solution(niggli(cell_from_reciprocal("triclinic", candidate.x[None]).numpy())[0], candidate)
@@ -75,7 +68,7 @@ class Ranking:
         lines, x = self.lines, metric_from_cell("triclinic", torch.as_tensor(cells))
         basis = reflections_in_range("triclinic", "P", x, lines, self.tuning.highest_index)
         x, zero = refine_on_lines(lines, basis, x, rounds=5, start=len(lines.q), tuning=self.tuning)
-        scores = valid_evidence("triclinic", lines, basis, x, zero, self.tuning)
+        scores = evidence("triclinic", lines, basis, x, zero, self.tuning)
         best = scores.topk(min(self.tuning.related, len(x))).indices
         return [Candidate("triclinic", "P", x[i], float(zero[i]), float(scores[i])) for i in best if scores[i] > 0]
 
@@ -111,19 +104,17 @@ class Ranking:
         score = best.evidence + float(gain[place])
         candidate = Candidate("triclinic", "P", x[place], best.zero, score)
         first = replace(self._solution(cells[place], candidate), evidence=score)
-        tolerance = self.tuning.same_lattice
-        return [first, *(s for s in solutions if not same_lattice(s.cell, first.cell, tolerance))]
+        return [first, *(s for s in solutions if not same_lattice(s.cell, first.cell, self.tuning.same_lattice))]
 
     def _solution(self, cell: Floats, candidate: Candidate) -> Solution:
         """A lattice refined in its highest symmetry, unless the lines contradict that symmetry."""
         tuning, lines = self.tuning, self.lines
         lattice = bravais(cell, tolerance=tuning.symmetry_strain)
-        system = "hexagonal" if lattice.system == "trigonal" else lattice.system
-        centring = lattice.centring
-        start = metric_from_cell(system, torch.as_tensor(np.asarray(lattice.conventional))[None])
+        system, centring = "hexagonal" if lattice.system == "trigonal" else lattice.system, lattice.centring
+        start = metric_from_cell(system, torch.as_tensor(lattice.conventional)[None])
         basis = reflections_in_range(system, centring, start, lines, tuning.highest_index)
         x, zero = refine_on_lines(lines, basis, start, rounds=6, start=len(lines.q), tuning=tuning)
-        score = float(valid_evidence(system, lines, basis, x, zero, tuning)[0])
+        score = float(evidence(system, lines, basis, x, zero, tuning)[0])
         if score < candidate.evidence - tuning.symmetry_loss:
             system, centring, score = candidate.system, candidate.centring, candidate.evidence
             x, zero = candidate.x[None], torch.tensor([candidate.zero])
@@ -149,22 +140,19 @@ class Ranking:
         )
 
 
-def _related_cells(solution: Solution) -> Floats:
-    """Smaller lattices of which a solution is a multiple, and its doubles if it leaves lines unexplained."""
-    cells = derivatives(np.array(solution.cell), 3)
-    ratio = volumes(cells) / volumes(np.array([solution.cell]))
-    return cells[(ratio < 0.9) | ((ratio < 2.5) & (solution.indexed < solution.lines))]
-
-
-def with_probabilities(solutions: list[Solution], tuning: SearchTuning = SEARCH_TUNING) -> list[Solution]:
+def _with_probabilities(solutions: list[Solution], tuning: SearchTuning) -> list[Solution]:
     """Solutions, best first, with probabilities: the first by logistic regression, the others share the remainder."""
     weighted = sum(feature * weight for feature, weight in zip(features(solutions), tuning.logistic, strict=True))
     first = 1 / (1 + math.exp(-weighted))
-    highest = max([0.0, *(s.evidence for s in solutions[1:])])
+    highest = _next_evidence(solutions)
     total = math.exp(-highest) + sum(math.exp(s.evidence - highest) for s in solutions[1:])
     others = [min(first, (1 - first) * math.exp(s.evidence - highest) / total) for s in solutions[1:]]
     best = replace(solutions[0], margin=solutions[0].evidence - highest)
     return [replace(s, probability=p) for s, p in zip([best, *solutions[1:]], [first, *others], strict=True)]
+
+
+def _next_evidence(solutions: Sequence[Solution]) -> float:
+    return max([0.0, *(s.evidence for s in solutions[1:])])
 
 
 def features(solutions: Sequence[Solution]) -> tuple[float, ...]:
@@ -173,7 +161,6 @@ def features(solutions: Sequence[Solution]) -> tuple[float, ...]:
     A constant, its margin of evidence over the next solution, its evidence per line, and the shortage of lines.
     """
     best = solutions[0]
-    second = max([0.0, *(s.evidence for s in solutions[1:])])
-    margin = min(max(best.evidence - second, -10.0), 20.0) / 10
+    margin = min(max(best.evidence - _next_evidence(solutions), -10.0), 20.0) / 10
     strength = min(max(best.evidence / best.lines, -1.0), 4.0)
     return 1.0, margin, strength, math.log(max(1.0, 20 / best.lines))

@@ -1,5 +1,7 @@
 """Unit cells from powder patterns: the rivals of the source document (S0), and the model that beats them."""
 
+from dataclasses import replace
+
 from vitreous.data import Source
 from vitreous.nn import CNNConfig, ViTConfig
 from vitreous.powder.cell import FORMS
@@ -12,8 +14,9 @@ from vitreous.train.recipe import Recipe
 from vitreous.train.supervised import SupervisedJob
 
 _INPUT = (1, POINTS)
-_SYSTEMS = ("triclinic", *(system for system in FORMS if system != "triclinic"))
+_SYSTEMS = tuple(FORMS)
 _S0_SETTINGS = TrainConfig(steps=8000, batch=256, lr=1e-3, evaluate_every=1000, keep="last")
+_MUON_SETTINGS = replace(_S0_SETTINGS, steps=10_000, batch=2048, lr=2e-3, optimiser="muon", ema=0.999)
 
 
 def powder_vit(source: Source, model: str, system: str) -> SupervisedJob:
@@ -46,10 +49,7 @@ def powder_best(source: Source, model: str, system: str) -> SupervisedJob:
         input=_INPUT, tokens="peaks", peaks=31, position="none", spacing=(Q_AXIS.spacing,), dim=384, depth=10, heads=6,
         head=(256,),
     )  # fmt: skip
-    settings = TrainConfig(
-        steps=10_000, batch=2048, lr=2e-3, optimiser="muon", ema=0.999, evaluate_every=1000, keep="last"
-    )
-    return SupervisedJob(source, config, settings, scale="root", hypotheses=4)
+    return SupervisedJob(source, config, _MUON_SETTINGS, scale="root", hypotheses=4)
 
 
 def powder_index(source: Source, model: str, system: str) -> SupervisedJob:
@@ -58,12 +58,9 @@ def powder_index(source: Source, model: str, system: str) -> SupervisedJob:
     `vitreous train powder-index --minutes 8.2 --out RUN`, and `--resume` to go on after a stop. The weights in
     `vitreous/powder/proposer/` (half precision) had 11,265 steps in 492 s on an H200.
     """
-    config = ViTConfig(
-        input=(len(ROWS), MAX_LINES), tokens="lines", position="none", dim=320, depth=9, heads=5, head=(256,)
-    )  # fmt: skip
-    settings = TrainConfig(
-        steps=16_000, batch=2048, lr=2e-3, optimiser="muon", ema=0.999, evaluate_every=1000, keep="last"
-    )
+    shape = (len(ROWS), MAX_LINES)
+    config = ViTConfig(input=shape, tokens="lines", position="none", dim=320, depth=9, heads=5, head=(256,))
+    settings = replace(_MUON_SETTINGS, steps=16_000)
     return SupervisedJob(source, config, settings, scale="none", hypotheses=8)
 
 

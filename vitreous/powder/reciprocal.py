@@ -11,7 +11,15 @@ import torch
 from torch import Tensor
 
 from vitreous.core.errors import check_choice
-from vitreous.powder.cell import FORMS, PAIRS, allowed_by_centring, cell_from_metric, quadratic_form, reciprocal_metric
+from vitreous.powder.cell import (
+    FORMS,
+    PAIRS,
+    allowed_by_centring,
+    cell_from_metric,
+    quadratic_form,
+    reciprocal_metric,
+    symmetric_matrices,
+)
 from vitreous.powder.observed_lines import ObservedLines
 
 
@@ -39,22 +47,17 @@ def reflection_basis(system: str, centring: str, most: tuple[int, int, int]) -> 
 
 def metric_from_cell(system: str, cell: Tensor) -> Tensor:
     """The free parameters `(C, P)` of the reciprocal metrics of cells `(C, 6)`."""
-    return quadratic_form(reciprocal_metric(cell.double()))[
-        :, [next(i for i, on in enumerate(row) if on) for row in _BASES[system]]
-    ]
+    lead = [row.index(1.0) for row in _BASES[system]]
+    return quadratic_form(reciprocal_metric(cell.double()))[:, lead]
 
 
 def cell_from_reciprocal(system: str, x: Tensor) -> Tensor:
     """Cells `(C, 6)` in ångström and degrees from parameters `(C, P)` of the reciprocal metric; NaN if invalid."""
-    six = x @ x.new_tensor(_BASES[system])
-    a, b, c, d, e, f = six.unbind(1)
-    inverse = torch.stack([a, f / 2, e / 2, f / 2, b, d / 2, e / 2, d / 2, c], dim=1).view(-1, 3, 3)
+    inverse = symmetric_matrices(x @ x.new_tensor(_BASES[system]) / x.new_tensor([1, 1, 1, 2, 2, 2]))
     good = (torch.linalg.det(inverse) > 1e-12) & (inverse.diagonal(dim1=1, dim2=2) > 0).all(1)
-    safe = torch.where(good[:, None, None], inverse, torch.eye(3, dtype=x.dtype))
-    metric = torch.linalg.inv(safe)
-    return torch.where(
-        good[:, None] & (metric.diagonal(dim1=1, dim2=2) > 0).all(1)[:, None], cell_from_metric(metric), torch.nan
-    )
+    metric = torch.linalg.inv(torch.where(good[:, None, None], inverse, torch.eye(3, dtype=x.dtype)))
+    good &= (metric.diagonal(dim1=1, dim2=2) > 0).all(1)
+    return torch.where(good[:, None], cell_from_metric(metric), torch.nan)
 
 
 def reflections_in_range(system: str, centring: str, x: Tensor, lines: ObservedLines, highest: int) -> Tensor:

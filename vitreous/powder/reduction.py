@@ -16,13 +16,11 @@ _PLANE_ROUNDS = 8
 _EQUAL = 1e-9  # relative to V^(2/3): metric elements that differ by less count as equal
 _NIGGLI_ROUNDS = 100
 _SELLING_ROUNDS = 40
+# Squared lengths of the four vectors of a superbase, shortest first, and of the sums 1 + 2 and 1 + 3.
 LENGTH_NAMES = ("11", "22", "33", "44", "12", "13")
-"""Squared lengths of the four vectors of a superbase, shortest first, and of the sums 1 + 2 and 1 + 3."""
 _PAIRS = ((0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3))
 _TO_QUADRATIC = (  # rows: factors of h², k², l², kl, hl and hk from the six lengths
-    (1, 0, 0, 0, 0, 0),
-    (0, 1, 0, 0, 0, 0),
-    (0, 0, 1, 0, 0, 0),
+    *np.eye(3, 6).tolist(),
     (1, 0, 0, 1, -1, -1),
     (-1, 0, -1, 0, 0, 1),
     (-1, -1, 0, 0, 1, 0),
@@ -30,15 +28,9 @@ _TO_QUADRATIC = (  # rows: factors of h², k², l², kl, hl and hk from the six 
 
 
 def reduce_plane(a: Tensor, c: Tensor, product: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Gauss's reduction of plane lattices.
+    """Gauss's reduction of plane lattices from squared lengths of two vectors and their scalar products, each `(B,)`.
 
-    Args:
-        a: `(B,)`, squared lengths of the first vectors.
-        c: `(B,)`, squared lengths of the second vectors.
-        product: `(B,)`, scalar products of the two.
-
-    Returns:
-        The same three of the shortest two vectors, and these vectors `(B, 2, 2)` as rows of factors of the first ones.
+    Returns the same three of the shortest two vectors, and these `(B, 2, 2)` as rows of factors of the first ones.
     """
     first, second = a.new_tensor([1.0, 0.0]).expand(len(a), 2), a.new_tensor([0.0, 1.0]).expand(len(a), 2)
     for turn in range(_PLANE_ROUNDS + 1):
@@ -65,20 +57,14 @@ def niggli_reduction(metric: Floats) -> tuple[Floats, Integers]:
     rows = np.arange(len(metric))
     for _ in range(_NIGGLI_ROUNDS):
         order = _normal_form(metric[rows], near[rows])
-        part = _transform(order, metric[rows])
+        part = order.transpose(0, 2, 1) @ metric[rows] @ order
         step, moved = _shorten(part, near[rows])
-        metric[rows] = _transform(step, part)
+        metric[rows] = step.transpose(0, 2, 1) @ part @ step
         total[rows] = total[rows] @ order @ step
         rows = rows[moved]
         if not len(rows):
             break
     return metric, total
-
-
-def _transform(transformation: Integers, metric: Floats) -> Floats:
-    """Pᵀ G P."""
-    changed: Floats = transformation.transpose(0, 2, 1) @ metric @ transformation
-    return changed
 
 
 def _normal_form(metric: Floats, near: Floats) -> Integers:
@@ -97,15 +83,10 @@ def _normal_form(metric: Floats, near: Floats) -> Integers:
     sign = np.where(np.where(acute[:, None], below, above), -1, 1)
     odd = np.flatnonzero(sign.prod(1) < 0)  # some product is zero then, and its axis may take any sign
     sign[odd, np.abs(product[odd]).argmin(1)] *= -1
-    sign *= np.where(_is_odd(axis), -1, 1)[:, None]
+    sign *= np.where((axis[:, 1] - axis[:, 0]) % 3 == 2, -1, 1)[:, None]  # odd permutations
     matrix = np.zeros((len(metric), 3, 3), dtype=np.int64)
     matrix[np.arange(len(metric))[:, None], axis, np.arange(3)] = sign
     return matrix
-
-
-def _is_odd(axis: Integers) -> NDArray[np.bool_]:
-    """Whether permutations `(B, 3)` are odd."""
-    return np.asarray((axis[:, 1] - axis[:, 0]) % 3 == 2)
 
 
 def _shorten(metric: Floats, near: Floats) -> tuple[Integers, NDArray[np.bool_]]:

@@ -7,17 +7,15 @@ import torch
 from torch import Tensor
 
 from vitreous.powder.lattice import distinct, niggli, primitive
-from vitreous.powder.line_refinement import refine_on_lines
-from vitreous.powder.merit import unexplained_lines, valid_evidence
-from vitreous.powder.observed_lines import ObservedLines
+from vitreous.powder.merit import evidence, unexplained_lines
+from vitreous.powder.observed_lines import ObservedLines, refine_on_lines
 from vitreous.powder.reciprocal import cell_from_reciprocal, lowest_reflections, reflections_in_range
 from vitreous.powder.trial_cells import is_plausible_size, reduce_metrics, trial_cells, triclinic_trial_cells
 from vitreous.powder.tuning import SEARCH_TUNING, SearchTuning
 
-LATTICES = {
+LATTICES = {  # centrings of the lattices of each crystal system; hexagonal includes trigonal
     "cubic": "PIF", "hexagonal": "PR", "tetragonal": "PI", "orthorhombic": "PCIF", "monoclinic": "PC", "triclinic": "P",
 }  # fmt: skip
-"""Crystal systems and the centrings of their lattices; hexagonal includes trigonal."""
 _SLOW = ("triclinic", "monoclinic")
 _SLOW_STEPS = (("triclinic", 0), ("monoclinic", 0), ("triclinic", 1))  # each only if the earlier ones leave a doubt
 _CHUNK = 2048
@@ -25,36 +23,21 @@ _CHUNK = 2048
 
 @dataclass(frozen=True)
 class Candidate:
-    """A lattice that explains the lines.
-
-    Args:
-        system: crystal system.
-        centring: centring of the lattice.
-        x: `(P,)`, free parameters of the reciprocal metric.
-        zero: zero shift in degrees.
-        evidence: see `merit.evidence`.
-    """
+    """A lattice that explains the lines."""
 
     system: str
     centring: str
-    x: Tensor
-    zero: float
-    evidence: float
+    x: Tensor  # (P,), free parameters of the reciprocal metric
+    zero: float  # zero shift in degrees
+    evidence: float  # see `merit.evidence`
 
 
 def find_candidates(
-    lines: ObservedLines,
-    systems: Sequence[str],
-    propose: Callable[[], Tensor] | None = None,
-    tuning: SearchTuning = SEARCH_TUNING,
+    lines: ObservedLines, systems: Sequence[str], propose: Callable[[], Tensor] | None, tuning: SearchTuning
 ) -> list[Candidate]:
     """The best candidates of every lattice; slow systems are searched only if the others leave a doubt.
 
-    Args:
-        lines: the observed lines.
-        systems: crystal systems to search.
-        propose: returns triclinic reciprocal metrics `(C, 6)` of a trained model.
-        tuning: constants of the search.
+    `propose` returns triclinic reciprocal metrics `(C, 6)` of a trained model.
     """
     candidates: list[Candidate] = []
     for system in (name for name in LATTICES if name in systems and name not in _SLOW):
@@ -68,18 +51,14 @@ def find_candidates(
 
 
 def _search_system(system: str, effort: int, lines: ObservedLines, tuning: SearchTuning) -> list[Candidate]:
-    """The best candidates of a crystal system."""
-    if system == "triclinic":
-        return _refine_and_select(
-            system, "P", *triclinic_trial_cells(lines, *tuning.zone_effort[effort], tuning), lines, tuning
-        )
-    return [
-        candidate
-        for centring in LATTICES[system]
-        for candidate in _refine_and_select(
-            system, centring, *trial_cells(system, centring, lines, tuning), lines, tuning
-        )
-    ]
+    candidates = []
+    for centring in LATTICES[system]:
+        if system == "triclinic":
+            x, zero = triclinic_trial_cells(lines, *tuning.zone_effort[effort], tuning)
+        else:
+            x, zero = trial_cells(system, centring, lines, tuning)
+        candidates += _refine_and_select(system, centring, x, zero, lines, tuning)
+    return candidates
 
 
 def candidates_from_proposals(x: Tensor, lines: ObservedLines, tuning: SearchTuning = SEARCH_TUNING) -> list[Candidate]:
@@ -101,11 +80,9 @@ def _is_settled(candidates: list[Candidate], lines: ObservedLines, tuning: Searc
     q = reflections_in_range(best.system, best.centring, best.x[None], lines, tuning.highest_index) @ best.x
     possible = int((q <= lines.q[-1]).sum())
     unexplained = unexplained_lines(lines, q, best.zero, tuning.unexplained_errors)
-    left = float((1 - lines.foreign)[unexplained].sum())
-    count = len(lines.q)
-    return (
-        best.evidence > tuning.sure_evidence * count and possible <= tuning.densest * count and left < tuning.most_left
-    )
+    left, count = float((1 - lines.foreign)[unexplained].sum()), len(lines.q)
+    certain = best.evidence > tuning.sure_evidence * count
+    return certain and possible <= tuning.densest * count and left < tuning.most_left
 
 
 def _refine_and_select(
@@ -119,15 +96,15 @@ def _refine_and_select(
     if len(x) > tuning.promising:
         blurred = replace(lines, sigma=torch.hypot(lines.sigma, tuning.reach * lines.slope))
         parts = zip(x.split(_CHUNK), zero.split(_CHUNK), strict=True)
-        scores = torch.cat([valid_evidence(system, blurred, simple, *part, tuning) for part in parts])
+        scores = torch.cat([evidence(system, blurred, simple, *part, tuning) for part in parts])
         best = scores.topk(tuning.promising).indices
         x, zero = x[best], zero[best]
     few, coarse = lines.with_own(tuning.coarse_lines), tuning.coarse_lines
     x, zero = refine_on_lines(few, simple, x, 4, coarse, zero, tuning.reach, tuning)
-    scores = valid_evidence(system, lines, simple, x, zero, tuning)
+    scores = evidence(system, lines, simple, x, zero, tuning)
     best = scores.topk(min(tuning.refined, len(x))).indices
     x, zero = refine_on_lines(lines, basis, x[best], 6, coarse, zero[best], tuning.reach, tuning)
-    scores = valid_evidence(system, lines, basis, x, zero, tuning)
+    scores = evidence(system, lines, basis, x, zero, tuning)
     best = scores.topk(min(8 * tuning.best, len(x))).indices
     best = best[scores[best] > -1e8]
     if not len(best):

@@ -1,25 +1,19 @@
 """The answers of indexing: a `Solution` is one unit cell, an `IndexResult` all solutions of one pattern."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from vitreous.core.errors import InputError
 from vitreous.core.extras import load_extra
-from vitreous.powder.cell import NAMES, volumes
-from vitreous.powder.cell_text import cell_line, refined_parameters, with_error
+from vitreous.powder.cell import NAMES, cell_line, refined_parameters, volumes, with_error
 from vitreous.powder.peaks import Peaks
 from vitreous.powder.refinement import Fit, reflections
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-_KEYS = (
-    "cell", "conventional", "system", "centring", "volume", "m20", "f20", "indexed", "lines", "zero", "evidence",
-    "probability",
-)  # fmt: skip
 
 
 class IndexedLine(NamedTuple):
@@ -32,45 +26,27 @@ class IndexedLine(NamedTuple):
 
 @dataclass(frozen=True)
 class Solution:
-    """A unit cell that explains a pattern.
+    """A unit cell that explains a pattern."""
 
-    Attributes:
-        cell: a, b, c (Å), α, β, γ (°) of the Niggli-reduced primitive cell.
-        conventional: the same of the conventional cell.
-        system: crystal system of the lattice; hexagonal also stands for trigonal crystals with a primitive lattice.
-        centring: centring of the lattice.
-        volume: volume of the conventional cell, Å³.
-        m20: de Wolff's figure of merit over the first 20 lines, or as many as there are.
-        f20: Smith and Snyder's figure of merit, in 1/°.
-        indexed: number of lines that the cell explains.
-        lines: number of lines that were used.
-        zero: zero shift in degrees.
-        evidence: log-likelihood ratio of the lines under this cell and under chance.
-        probability: probability that this is the right lattice.
-        margin: of the best solution, its evidence above that of the next.
-        wavelength: ångström.
-        two_theta: angles of the lines that were used, in degrees.
-        tolerance: largest distances in degrees at which a cell explains these lines.
-        fit: refinement on the whole pattern, if there was one.
-    """
-
-    cell: tuple[float, ...]
-    conventional: tuple[float, ...]
-    system: str
+    cell: tuple[float, ...]  # a, b, c (Å), α, β, γ (°) of the Niggli-reduced primitive cell
+    conventional: tuple[float, ...]  # the same of the conventional cell
+    system: str  # crystal system of the lattice; hexagonal also stands for trigonal crystals with a primitive lattice
     centring: str
-    volume: float
-    m20: float
-    f20: float
-    indexed: int
-    lines: int
-    zero: float
-    evidence: float
-    probability: float
-    margin: float = field(default=0.0, repr=False)
-    wavelength: float = field(default=0.0, repr=False)
-    two_theta: tuple[float, ...] = field(default=(), repr=False)
-    tolerance: tuple[float, ...] = field(default=(), repr=False)
-    fit: Fit | None = field(default=None, repr=False, compare=False)
+    volume: float  # of the conventional cell, Å³
+    m20: float  # de Wolff's figure of merit over the first 20 lines, or as many as there are
+    f20: float  # Smith and Snyder's figure of merit, in 1/°
+    indexed: int  # number of lines that the cell explains
+    lines: int  # number of lines that were used
+    zero: float  # zero shift in degrees
+    evidence: float  # log-likelihood ratio of the lines under this cell and under chance
+    probability: float  # that this is the right lattice
+    margin: float = field(default=0.0, repr=False)  # of the best solution, its evidence above that of the next
+    wavelength: float = field(default=0.0, repr=False)  # ångström
+    two_theta: tuple[float, ...] = field(default=(), repr=False)  # angles of the lines that were used, in degrees
+    tolerance: tuple[float, ...] = field(default=(), repr=False)  # degrees within which a cell explains these lines
+    fit: Fit | None = field(
+        default=None, repr=False, compare=False
+    )  # refinement on the whole pattern, if there was one
 
     @property
     def crystal_system(self) -> str:
@@ -90,23 +66,17 @@ class Solution:
     @property
     def why(self) -> str:
         """The reasons for the probability."""
-        reasons = [
-            f"{self.indexed} of {self.lines} lines explained", f"M20 {self.m20:.1f}", f"F20 {self.f20:.1f}",
-            f"evidence {self.evidence:.1f}",
-        ]  # fmt: skip
-        return ", ".join(reasons) + (f", {self.margin:.1f} above the next lattice" if self.margin > 0 else "")
+        margin = f", {self.margin:.1f} above the next lattice" if self.margin > 0 else ""
+        explained = f"{self.indexed} of {self.lines} lines explained"
+        return f"{explained}, M20 {self.m20:.1f}, F20 {self.f20:.1f}, evidence {self.evidence:.1f}{margin}"
 
     @property
     def text(self) -> str:
         """The solution in a few lines of plain text."""
         cell = cell_line(self.conventional) if self.fit is None else refined_parameters(self.fit.cell, self.fit.errors)
-        return "\n".join(
-            [
-                f"{self.system} {self.centring}, probability {self.probability:.3f}",
-                f"{cell}, V = {float(volumes([self.refined])[0]):.1f} Å³, zero shift {self.zero:.3f}°",
-                self.why,
-            ]
-        )
+        volume = float(volumes([self.refined])[0])
+        first = f"{self.system} {self.centring}, probability {self.probability:.3f}"
+        return f"{first}\n{cell}, V = {volume:.1f} Å³, zero shift {self.zero:.3f}°\n{self.why}"
 
     def __str__(self) -> str:
         return self.text
@@ -114,14 +84,11 @@ class Solution:
     def reflections(self, limits: tuple[float, float], most: int = 200) -> tuple[np.ndarray, np.ndarray]:
         """Miller indices `(n, 3)` and observed 2θ `(n,)` in degrees, zero shift included, of the first reflections.
 
-        Args:
-            limits: first and last 2θ in degrees.
-            most: largest number of reflections.
+        `limits` are the first and last 2θ in degrees, `most` is the largest number of reflections.
         """
+        lattice = self.conventional, self.crystal_system, self.centring
         try:
-            hkl, angle = reflections(
-                self.conventional, self.crystal_system, self.centring, self.wavelength, limits, most
-            )
+            hkl, angle = reflections(*lattice, self.wavelength, limits, most)
         except InputError:  # no reflection in the range
             return np.zeros((0, 3), dtype=np.int64), np.zeros(0)
         return hkl, angle + self.zero
@@ -133,18 +100,16 @@ class Solution:
         hkl, calculated = self.reflections((0.1, min(179.0, self.two_theta[-1] + 1)), 2000)
         assigned = []
         for angle, tolerance in zip(self.two_theta, self.tolerance, strict=True):
-            miss = np.abs(calculated - angle)
-            if not len(miss) or miss.min() > tolerance:
-                assigned.append(IndexedLine(angle, None, None))
-                continue
-            nearest = int(miss.argmin())
-            h, k, l = hkl[nearest].tolist()  # noqa: E741
-            assigned.append(IndexedLine(angle, (h, k, l), float(calculated[nearest])))
+            line, miss = IndexedLine(angle, None, None), np.abs(calculated - angle)
+            if miss.min(initial=np.inf) <= tolerance:
+                nearest = int(miss.argmin())
+                line = IndexedLine(angle, tuple(hkl[nearest].tolist()), float(calculated[nearest]))
+            assigned.append(line)
         return assigned
 
     def to_dict(self) -> dict[str, Any]:
-        """The solution as JSON values."""
-        return {key: getattr(self, key) for key in _KEYS}
+        """The solution as JSON values: the fields that `repr` shows."""
+        return {part.name: getattr(self, part.name) for part in fields(self) if part.repr}
 
     def plot(self, title: str = "") -> "Figure":
         """A figure of the refinement, or of observed and calculated lines if there was none."""
@@ -153,11 +118,7 @@ class Solution:
         return lines_figure(self, title) if self.fit is None else fit_figure(self.fit, title)
 
     def to_cif(self, refined: bool = True) -> str:
-        """The cell as a CIF.
-
-        Args:
-            refined: write the cell refined on the whole pattern, with standard errors, if there is one.
-        """
+        """The cell as a CIF; with `refined`, as refined on the whole pattern, if it was, with standard errors."""
         cif = load_extra("gemmi", "powder").cif
         document = cif.Document()
         block = document.add_new_block("cell")
@@ -178,21 +139,13 @@ class Solution:
 
 @dataclass(frozen=True)
 class IndexResult:
-    """The solutions of one pattern or peak list, best first; or the error that prevented them.
+    """The solutions of one pattern or peak list, best first; or the error that prevented them."""
 
-    Attributes:
-        name: name of the file or pattern.
-        solutions: unit cells, best first; the first one holds the refinement on the whole pattern.
-        hints: what may be wrong, one sentence each.
-        error: message of the error.
-        peaks: lines found in the pattern; None for a peak list.
-    """
-
-    name: str
-    solutions: list[Solution]
-    hints: Sequence[str] = ()
+    name: str  # of the file or pattern
+    solutions: list[Solution]  # best first; the first one holds the refinement on the whole pattern
+    hints: Sequence[str] = ()  # what may be wrong, one sentence each
     error: str | None = None
-    peaks: Peaks | None = None
+    peaks: Peaks | None = None  # lines found in the pattern; None for a peak list
 
     @property
     def best(self) -> Solution | None:
@@ -202,7 +155,7 @@ class IndexResult:
     @property
     def fit(self) -> Fit | None:
         """The refinement of the first solution on the whole pattern, if there was one."""
-        return self.solutions[0].fit if self.solutions else None
+        return None if self.best is None else self.best.fit
 
     @property
     def text(self) -> str:

@@ -1,12 +1,17 @@
 """Trial cells: every cell in which the first observed lines are simple reflections.
 
-As many lines as a system has free parameters, each assigned to every simple reflection, give all possible cells;
-triclinic cells come from `zones`. Each is scored by how many of its simple lines were observed, for a few zero shifts,
-because a cell from a few lines carries their shift to all other lines.
+As many lines as a system has free parameters, each assigned to every simple reflection, give all possible cells. Each
+is scored by how many of its simple lines were observed, for a few zero shifts, because a cell from a few lines carries
+their shift to all other lines.
+
+Triclinic cells come from Ito's zones: three lines for a*, b* and c*, and other lines for the angles between them. 1/d²
+of h and k in the plane of two reciprocal vectors is h²A + k²B + hkR. A third line, taken for the sum or the difference
+of the two vectors, gives |R|. A choice with a missing or a foreign line fails, but a lattice has many bases.
 """
 
+import math
 from functools import lru_cache
-from itertools import permutations
+from itertools import permutations, product
 
 import torch
 from torch import Tensor
@@ -16,7 +21,6 @@ from vitreous.powder.merit import LineMap
 from vitreous.powder.observed_lines import ObservedLines
 from vitreous.powder.reciprocal import cell_from_reciprocal, metric_from_cell, reflection_basis
 from vitreous.powder.tuning import SEARCH_TUNING, SearchTuning, TrialReflections
-from vitreous.powder.zones import zone_cells
 
 # Equivalent cells with renamed or reversed axes: order and signs of the metric's free parameters.
 _RENAMED: dict[str, list[tuple[tuple[int, ...], tuple[int, ...]]]] = {
@@ -24,6 +28,15 @@ _RENAMED: dict[str, list[tuple[tuple[int, ...], tuple[int, ...]]]] = {
     "monoclinic": [(order, (1, 1, 1, sign)) for order in ((0, 1, 2, 3), (2, 1, 0, 3)) for sign in (1, -1)],
 }
 _CHUNK = 16_384
+
+
+def _half(most: tuple[int, ...]) -> list[tuple[int, ...]]:
+    """Indices up to `most`, one of each h and -h."""
+    return [h for h in product(*(range(-m, m + 1) for m in most)) if h > (0,) * len(most)]
+
+
+_PLANE = torch.tensor([(h * h, k * k, h * k) for h, k in _half((3, 2)) if h and k and math.gcd(h, k) == 1]).float()
+_SPACE = torch.tensor([(h * h, k * k, m * m, k * m, h * m, h * k) for h, k, m in _half((3, 2, 1))]).float()
 
 
 def trial_cells(
@@ -50,13 +63,13 @@ def trial_cells(
 def triclinic_trial_cells(
     lines: ObservedLines, most: int, angles: int, tuning: SearchTuning = SEARCH_TUNING
 ) -> tuple[Tensor, Tensor]:
-    """The best triclinic trial cells `(C, 6)` by `zones`, Niggli-reduced, and their zero shifts `(C,)`.
+    """The best triclinic trial cells `(C, 6)`, Niggli-reduced, and their zero shifts `(C,)`.
 
     `angles` is the number of angles tried for each pair of lines.
     """
     parts = []
     for zero in tuning.zero_shifts:
-        x, scores = zone_cells(lines, zero, most, angles, tuning)
+        x, scores = _zone_cells(lines.without_zero_shift(zero), most, angles, tuning)
         parts.append((x.double(), scores, torch.full_like(scores, zero).double()))
     x, zeros = _best("triclinic", parts, most, tuning)
     return reduce_metrics(x), zeros
@@ -99,10 +112,8 @@ def _simple_reflections(system: str, centring: str, trial: TrialReflections, sco
 def _first_of_renamed(matrices: Tensor, system: str) -> Tensor:
     """Which sets of reflections `(R, P, P)` are the first among those that differ only in the names of the axes."""
     weights = torch.rand(matrices.shape[1:], dtype=matrices.dtype, generator=torch.Generator().manual_seed(1))
-    keys = [
-        ((matrices[:, :, list(order)] * matrices.new_tensor(sign)) * weights).sum((1, 2))
-        for order, sign in _RENAMED[system]
-    ]
+    renamed = (matrices[:, :, list(order)] * matrices.new_tensor(sign) for order, sign in _RENAMED[system])
+    keys = [(other * weights).sum((1, 2)) for other in renamed]
     return keys[0] <= torch.stack(keys).amin(0) + 1e-9
 
 
@@ -117,6 +128,55 @@ def _plausible(system: str, centring: str, x: Tensor, lines: ObservedLines, tuni
     share = count / (1 - lines.foreign).sum()
     low, high = tuning.lines_per_observed
     return (squared > 0) & (x[:, :3] > 0).all(1) & (share > low) & (share < high)
+
+
+def _zone_cells(lines: ObservedLines, most: int, angles: int, tuning: SearchTuning) -> tuple[Tensor, Tensor]:
+    """The best reciprocal metrics `(C, 6)` and their scores `(C,)`."""
+    line_map = LineMap.from_lines(lines)
+    q = lines.q[1 - lines.foreign >= tuning.least_own].float()
+    used = min(tuning.zone_last, len(q))
+    if used < 3:
+        return q.new_zeros(0, 6), q.new_zeros(0)
+    products, valid = _angle_products(q, used, angles, line_map)  # (pairs, angles)
+    number = torch.zeros(used, used, dtype=torch.long)
+    number[tuple(torch.combinations(torch.arange(used), 2).T)] = torch.arange(len(products))
+    triples = torch.combinations(torch.arange(used), 3)
+    triples = triples[(triples[:, 2] < tuning.zone_first) | (triples[:, 1] < tuning.zone_lowest)]
+    ab, ac, bc = (number[triples[:, i], triples[:, j]] for i, j in ((0, 1), (0, 2), (1, 2)))
+    good = valid[ab][:, :, None, None] & valid[ac][:, None, :, None] & valid[bc][:, None, None, :]
+    t, i, j, k = good.nonzero(as_tuple=True)
+    abc = q[triples[t]]
+    x = torch.cat([abc, torch.stack([products[bc[t], k], products[ac[t], j], products[ab[t], i]], dim=1)], dim=1)
+    x = torch.cat([x, x * x.new_tensor([1, 1, 1, -1, 1, 1])])  # axes can be reversed so that only one sign matters
+    x = x[_plausible_zones(x, lines, tuning.zone_lines_per_observed)]
+    if not len(x):
+        return x, x.new_zeros(0)
+    scores = torch.cat([line_map.score(part @ _SPACE.T) for part in x.split(_CHUNK)])
+    best = scores.topk(min(most, len(x)))
+    return x[best.indices], best.values
+
+
+def _angle_products(q: Tensor, used: int, count: int, line_map: LineMap) -> tuple[Tensor, Tensor]:
+    """The best |R| for each pair of the first lines, `(pairs, angles)`, and whether each is possible."""
+    i, j = torch.combinations(torch.arange(used), 2).T
+    a, b = q[i, None], q[j, None]
+    r = (q - a - b).abs()  # (pairs, lines)
+    plane = torch.stack([a.expand_as(r), b.expand_as(r), r], dim=2) @ _PLANE.T
+    possible = r < 0.98 * 2 * (a * b).sqrt()
+    pair = torch.arange(len(i))
+    possible[pair, i] = possible[pair, j] = False
+    scores = torch.where(possible, line_map.score(plane.flatten(0, 1)).view(r.shape), -torch.inf)
+    best = scores.topk(min(count, len(q)), dim=1)
+    return r.gather(1, best.indices), best.values.isfinite()
+
+
+def _plausible_zones(x: Tensor, lines: ObservedLines, per_observed: tuple[float, float]) -> Tensor:
+    a, b, c, d, e, f = x.unbind(1)
+    squared = a * b * c + (d * e * f - a * d * d - b * e * e - c * f * f) / 4  # of the reciprocal volume
+    possible = 2 * math.pi / 3 * float(lines.q[-1]) ** 1.5 / squared.clamp(min=1e-12).sqrt()
+    share = possible / float((1 - lines.foreign).sum())
+    good: Tensor = (squared > 0) & (share > per_observed[0]) & (share < per_observed[1])
+    return good
 
 
 def reduce_metrics(x: Tensor) -> Tensor:

@@ -15,44 +15,25 @@ class PeakTuning:
     full widths at half maximum (FWHM), unless another unit is stated.
     """
 
-    detection: float = 4.5
-    """Signal-to-noise ratio of a candidate in the matched filter."""
-    edge: float = 1.0
-    """Distance from the ends of the pattern within which peaks are ignored."""
-    widest: float = 1.2
-    """Degrees: FWHM above which a maximum is amorphous."""
-    spare: int = 8
-    """Candidates that are fitted beyond the number of peaks requested."""
-    significance: float = 5.0
-    """Area over its standard error of a reported peak."""
-    faintest: float = 0.003
-    """Height of the weakest reported peak."""
-    candidate_share: float = 0.3
-    """Candidates need this share of `faintest` and of `tail`."""
-    misfit: float = 0.03
-    """Relative error of the profile: no pseudo-Voigt function describes a real peak better."""
-    tail: float = 0.6
-    """Peaks below this share of the Lorentzian tail of a stronger one belong to that tail."""
-    shoulder: float = 1.1
-    """Peaks this near to a stronger one are not reported if weaker than `shoulder_area`."""
-    shoulder_area: float = 0.35
-    """Area relative to the stronger peak."""
-    weak: float = 0.01
-    """Three successive peaks below this height are one broad maximum."""
-    row_distance: float = 2.5
-    """Largest distance between such peaks."""
-    merge_distance: float = 0.6
-    """Of two peaks nearer than this, one is dropped."""
-    position_error: float = 0.25
-    """Largest standard error of the position of a reported peak."""
-    rounds: int = 3
-    """Rounds of adding peaks found in the residual."""
-    width_spread: float = 0.05
-    """Standard deviation of the log widths of single peaks about the common width."""
-    individual_width: float = 30.0
-    """Height over noise from which a peak has a width of its own."""
-    axial_error: float = 0.6
-    """1e-4: smallest error of the axial divergence, which shifts positions."""
+    detection: float = 4.5  # signal-to-noise ratio of a candidate in the matched filter
+    edge: float = 1.0  # distance from the ends of the pattern within which peaks are ignored
+    widest: float = 1.2  # degrees: FWHM above which a maximum is amorphous
+    spare: int = 8  # candidates that are fitted beyond the number of peaks requested
+    significance: float = 5.0  # area over its standard error of a reported peak
+    faintest: float = 0.003  # height of the weakest reported peak
+    candidate_share: float = 0.3  # candidates need this share of `faintest` and of `tail`
+    misfit: float = 0.03  # relative error of the profile: no pseudo-Voigt function describes a real peak better
+    tail: float = 0.6  # peaks below this share of the Lorentzian tail of a stronger one belong to that tail
+    shoulder: float = 1.1  # peaks this near to a stronger one are not reported if weaker than `shoulder_area`
+    shoulder_area: float = 0.35  # area relative to the stronger peak
+    weak: float = 0.01  # three successive peaks below this height are one broad maximum
+    row_distance: float = 2.5  # largest distance between such peaks
+    merge_distance: float = 0.6  # of two peaks nearer than this, one is dropped
+    position_error: float = 0.25  # largest standard error of the position of a reported peak
+    rounds: int = 3  # rounds of adding peaks found in the residual
+    width_spread: float = 0.05  # standard deviation of the log widths of single peaks about the common width
+    individual_width: float = 30.0  # height over noise from which a peak has a width of its own
+    axial_error: float = 0.6  # 1e-4: smallest error of the axial divergence, which shifts positions
 
 
 PEAK_TUNING = PeakTuning()
@@ -60,17 +41,11 @@ PEAK_TUNING = PeakTuning()
 
 @dataclass(frozen=True)
 class TrialReflections:
-    """Reflections and lines from which the cells of one crystal system are constructed.
+    """Reflections and lines from which the cells of one crystal system are constructed."""
 
-    Args:
-        simple: reflections tried for a line, the simplest ones.
-        first_lines: lines tried, those of lowest angle.
-        weights: weights of the metric's free parameters in the order of simplicity; a small weight allows a long axis.
-    """
-
-    simple: int
-    first_lines: int
-    weights: tuple[float, ...]
+    simple: int  # reflections tried for a line, the simplest ones
+    first_lines: int  # lines tried, those of lowest angle
+    weights: tuple[float, ...]  # of the metric's free parameters in the order of simplicity; small for a long axis
 
 
 @dataclass(frozen=True)
@@ -118,7 +93,7 @@ class SearchTuning:
     zone_effort: tuple[tuple[int, int], ...] = ((3000, 6), (12000, 12))  # cells kept and angles per pair, by round
 
     # Proposals of the trained model.
-    proposals: int = 3000  # lattices proposed
+    proposals: int = 3000  # lattices proposed if high symmetry leaves a doubt; 0 does without the model
     weakest: tuple[float, ...] = (0.0, 0.01, 0.03)  # the list is read without lines below these shares of the strongest
     snapped: float = 0.75  # probability that a proposed length is moved to the nearest line
 

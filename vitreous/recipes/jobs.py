@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from vitreous.core.errors import InputError, check_choice
 from vitreous.data import BUILTIN, PARTS, Source, read, split
+from vitreous.data.source import label_names
 from vitreous.recipes import RECIPES, load_recipe
 from vitreous.run.folder import read_experiment, read_provenance
 from vitreous.run.predictor import Predictor, load
@@ -141,7 +142,7 @@ def part_rows(run: Path, predictor: Predictor, source: Source, part: str) -> NDA
 
 def check_labels(source: Source, predictor: Predictor) -> None:
     """Raise `InputError` unless the labels of the data are those of the run."""
-    labels, expected = (tuple(t.name for t in each.targets) or each.classes for each in (source, predictor))
+    labels, expected = label_names(source), label_names(predictor)
     if source.y is None or labels != expected:
         actual = ", ".join(labels) or "none"
         raise InputError(f"{source.name}: found labels {actual}, the run has {', '.join(expected)}")

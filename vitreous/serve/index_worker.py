@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 from vitreous.core.errors import InputError
 from vitreous.data import Upload
-from vitreous.powder.cell import NAMES
-from vitreous.powder.cell_text import refined_parameters
+from vitreous.powder.cell import NAMES, refined_parameters
 from vitreous.powder.example import example
 from vitreous.powder.files import FORMATS, read_pattern
 from vitreous.powder.indexing import IndexOptions, index_file, index_pattern, index_peak_list

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import signal
 
-from vitreous.powder.peaks.prominence import half_widths, prominent_maxima
+from vitreous.powder.peaks.matched_filter import half_widths, prominent_maxima
 
 
 @pytest.mark.parametrize("seed", range(8))

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.interpolate import BSpline
 
-from vitreous.powder.peaks.model import cubic_splines
+from vitreous.powder.peaks.noise import cubic_splines
 
 
 @pytest.mark.parametrize("seed", range(10))

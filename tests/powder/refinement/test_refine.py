@@ -14,8 +14,7 @@ from vitreous.data import data_folder
 from vitreous.powder.cell import CENTRINGS, NAMES, targets
 from vitreous.powder.files import read_pattern
 from vitreous.powder.refinement import Fit, refine
-from vitreous.powder.refinement.data import Data
-from vitreous.powder.refinement.problem import Problem
+from vitreous.powder.refinement.problem import Data, Problem
 from vitreous.powder.refinement.profile import START, Shape, profiles
 from vitreous.powder.sim import space_groups
 from vitreous.powder.sim.effects import CLEAN, Effects

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from vitreous.core.errors import InputError
 from vitreous.core.terminal import track
-from vitreous.data.source import Source
+from vitreous.data.source import Source, label_names
 from vitreous.insight.attribution import ExplainedSample, compute_maps
 from vitreous.insight.explanation import Faithfulness, deletion_test
 from vitreous.insight.html_page import Section
@@ -65,7 +65,7 @@ class Run:
         """The same run with its predictions on labelled data; see `write_report`."""
         predictor, task = self.predictor, self.predictor.task
         if source.y is None:
-            raise InputError(f"{source.name}: has no labels, expected {', '.join(task.label_names)}")
+            raise InputError(f"{source.name}: has no labels, expected {', '.join(label_names(task))}")
         rows = np.arange(len(source)) if rows is None else rows
         x = predictor.on_axis(source)
         predictor.check(x[rows[:1]])

@@ -1,20 +1,34 @@
 """Find the peaks of a raw powder pattern.
 
 Candidates are maxima of a matched filter (`matched_filter`). The whole pattern is then fitted at once by least squares
-(`model`, `decomposition`): background and peaks with a common profile (width, mixing, axial divergence, Kα2).
+(`model`): background and peaks with a common profile (width, mixing, axial divergence, Kα2). Peaks are added where the
+residual shows them, and insignificant ones are dropped.
 """
+
+from dataclasses import dataclass
 
 import numpy as np
 
 from vitreous.core.errors import InputError
 from vitreous.powder.bragg import second_wavelength
+from vitreous.powder.lineshape import FWHM_PER_SIGMA, GAUSS_HEIGHT
 from vitreous.powder.pattern import MIN_POINTS
-from vitreous.powder.peaks.decomposition import Peaks, decompose, report
 from vitreous.powder.peaks.matched_filter import filter_maxima, typical_width
-from vitreous.powder.peaks.model import Bools, Floats, PatternModel
-from vitreous.powder.peaks.noise import Noise
+from vitreous.powder.peaks.model import NO_PEAKS, Evaluation, Parameters, PatternModel, Shape
+from vitreous.powder.peaks.noise import Bools, Floats, Noise, running_mean
 from vitreous.powder.radiation import doublet_of
 from vitreous.powder.tuning import PEAK_TUNING, PeakTuning
+
+
+@dataclass(frozen=True)
+class Peaks:
+    """The peaks of a pattern by ascending angle, arrays `(n,)`."""
+
+    two_theta: Floats  # positions of Kα1, degrees
+    error: Floats  # standard errors of the positions, degrees
+    intensity: Floats  # areas (of Kα1) relative to the largest
+    width: Floats  # full widths at half maximum, degrees
+    significance: Floats  # areas over their standard errors
 
 
 def find_peaks(
@@ -31,7 +45,6 @@ def find_peaks(
         wavelength2: of Kα2; by default that of the anode whose Kα1 is `wavelength`.
         ratio: intensity of Kα2 relative to Kα1; 0 for a single line, None to fit it between 0 and 0.6.
         most: largest number of peaks.
-        tuning: constants of the search.
     """
     x, y, sigma = _check_arrays(two_theta, intensity, sigma)
     wavelength_ratio = _wavelength_ratio(wavelength, wavelength2, ratio)
@@ -47,8 +60,10 @@ def find_peaks(
     keep = height > tuning.candidate_share * tuning.faintest * strongest
     position, height = position[keep], height[keep]
     if wavelength_ratio:
-        largest_ratio = 0.6 if ratio is None else 1.3 * ratio
-        keep = ~_second_lines(position, height, width, wavelength_ratio, largest_ratio)
+        # A candidate may be Kα2 of a stronger one; a true peak among these is found again in the residual.
+        near = np.abs(position[:, None] - second_wavelength(position, wavelength_ratio)) < 0.5 * width
+        share = 0.6 if ratio is None else 1.3 * ratio
+        keep = ~np.asarray(np.any(near & (height[:, None] < share * height), axis=1))  # near: (candidate, parent)
         position, height = position[keep], height[keep]
     count = most + tuning.spare
     if len(position) > count:
@@ -56,8 +71,8 @@ def find_peaks(
         x, y, variance, noise = x[:last], y[:last], variance[:last], noise.first(last)
         position, height = position[:count], height[:count]
     model = PatternModel(x, y, variance, width, wavelength_ratio, ratio, tuning)
-    state = decompose(model, noise, model.start(position, height), step, strongest)
-    return report(model, state, most, strongest)
+    state = _decompose(model, noise, model.start(position, height), step, strongest)
+    return _report(model, state, most, strongest)
 
 
 def _check_arrays(two_theta: Floats, intensity: Floats, sigma: Floats | None) -> tuple[Floats, Floats, Floats | None]:
@@ -115,8 +130,98 @@ def _measured_points(y: Floats) -> Bools:
     return keep if keep.sum() >= MIN_POINTS else np.ones(len(y), dtype=bool)
 
 
-def _second_lines(position: Floats, height: Floats, width: float, wavelength_ratio: float, share: float) -> Bools:
-    """Candidates that may be Kα2 of a stronger one; a true peak among them is found again in the residual."""
-    expected = second_wavelength(position, wavelength_ratio)
-    near = np.abs(position[:, None] - expected[None, :]) < 0.5 * width  # (candidate, parent)
-    return np.asarray(np.any(near & (height[:, None] < share * height[None, :]), axis=1))
+def _decompose(model: PatternModel, noise: Noise, start: Parameters, step: float, strongest: float) -> Evaluation:
+    """Fit the pattern, with updated variances, and choose its peaks; `strongest` is the height of a candidate."""
+    tuning = model.tuning
+    deviation = model.prior[Shape.AXIAL, 1]
+    model.prior[Shape.AXIAL, 1] = 0.1  # peaks that are still missing would look like asymmetry
+    state, factor = model.fit(start, 5, 0.01)
+    for _ in range(tuning.rounds):
+        keep = _significant(model, state, 2.0)
+        model.variance = noise.variance(state.fitted) + (tuning.misfit * state.peaks) ** 2
+        width = model.median_width(state.parameters)
+        residual, variance = model.y - state.fitted, factor * model.variance
+        position, height = filter_maxima(model.x, residual, variance, step, width, tuning)
+        area = height * width / GAUSS_HEIGHT
+        near = np.abs(position[:, None] - state.parameters.position[None, :]).min(axis=1, initial=np.inf)
+        new = (near > 0.4 * width) & (height > tuning.candidate_share * tuning.faintest * strongest)
+        new &= ~_in_tails(model, state.parameters, position, area, tuning.candidate_share * tuning.tail)
+        if keep.all() and not new.any():
+            break
+        state, factor = model.fit(state.parameters.select(keep, position[new], area[new]), 3, 0.01)
+    model.prior[Shape.AXIAL, 1] = deviation
+    width = model.median_width(state.parameters)
+    for _ in range(2):
+        keep = _significant(model, state, tuning.significance)
+        variance = noise.variance(state.fitted)
+        misfit = running_mean((model.y - state.fitted) ** 2 / variance, 2 * round(width / step) + 1)  # χ²
+        model.variance = variance * np.maximum(1.0, misfit)  # less weight where the model cannot describe the data
+        state, _ = model.fit(state.parameters.select(keep, NO_PEAKS, NO_PEAKS), 6, 3e-4)
+        if keep.all():
+            break
+    return state
+
+
+def _report(model: PatternModel, state: Evaluation, most: int, strongest: float) -> Peaks:
+    """The certain peaks, up to `most` of lowest angle."""
+    tuning, parameters = model.tuning, state.parameters
+    position_error, area_error = state.errors()
+    width = model.widths(parameters)
+    height = parameters.area * GAUSS_HEIGHT / width
+    # A peak wider than the others is several overlapping ones, which limits what its position means.
+    excess = np.maximum(parameters.log_width - tuning.width_spread, 0)
+    overlap = width * np.sqrt(np.expm1(2 * excess)) / FWHM_PER_SIGMA
+    axial = tuning.axial_error * model.axial_reach(parameters) / 3
+    position_error = np.sqrt(position_error**2 + (0.5 * overlap) ** 2)
+    certain = (parameters.area > tuning.significance * area_error) & (position_error < tuning.position_error * width)
+    position_error = np.sqrt(position_error**2 + axial**2)  # shifts a peak without blurring it
+    certain &= height > tuning.faintest * strongest
+    certain &= ~_in_tails(model, parameters, parameters.position, parameters.area, tuning.tail)
+    certain &= ~_on_shoulders(model, parameters)
+    certain &= ~_weak_rows(parameters.position, height < tuning.weak * strongest, tuning.row_distance * width)
+    k = np.flatnonzero(certain)[:most]
+    area = parameters.area[k]
+    largest = float(area.max(initial=0.0)) or 1.0
+    return Peaks(parameters.position[k], position_error[k], area / largest, width[k], area / area_error[k])
+
+
+def _significant(model: PatternModel, state: Evaluation, least: float) -> Bools:
+    """Peaks to keep: area over its error at least `least`, and not merged with a stronger neighbour."""
+    parameters = state.parameters
+    ratio = parameters.area / state.errors()[1]
+    gap, width = np.diff(parameters.position), model.widths(parameters)[1:]
+    drop = ratio < least
+    first_is_less = ratio[:-1] < ratio[1:]
+    pair = (gap < 2 * width) & drop[:-1] & drop[1:]  # of overlapping peaks, only the less significant is dropped
+    drop[:-1] &= ~(pair & ~first_is_less)
+    drop[1:] &= ~(pair & first_is_less)
+    merged = gap < model.tuning.merge_distance * width
+    first_is_weaker = parameters.area[:-1] < parameters.area[1:]
+    drop[:-1] = (drop[:-1] & ~(merged & ~first_is_weaker)) | (merged & first_is_weaker)
+    drop[1:] = (drop[1:] & ~(merged & first_is_weaker)) | (merged & ~first_is_weaker)
+    return ~drop
+
+
+def _in_tails(model: PatternModel, parameters: Parameters, position: Floats, area: Floats, share: float) -> Bools:
+    """Peaks that may be a misfit in the tail of a stronger one."""
+    distance = (position[:, None] - parameters.position[None, :]) / model.widths(parameters)[None, :]
+    tail = share / (1 + 4 * distance**2) * parameters.area[None, :]
+    return np.asarray(np.any(area[:, None] < tail, axis=1))
+
+
+def _on_shoulders(model: PatternModel, parameters: Parameters) -> Bools:
+    """Peaks that may be the wrong width or asymmetry of a neighbour: profiles differ between reflections."""
+    position, area, tuning = parameters.position, parameters.area, model.tuning
+    distance = np.abs(position[:, None] - position[None, :]) / model.widths(parameters)[None, :]
+    small = area[:, None] < tuning.shoulder_area * area[None, :]
+    return np.asarray(np.any((distance < tuning.shoulder) & small, axis=1))
+
+
+def _weak_rows(position: Floats, weak: Bools, reach: Floats) -> Bools:
+    """Three or more weak peaks in close succession: one maximum that is too broad for a crystal."""
+    linked = (np.diff(position) < reach[1:]) & weak[1:] & weak[:-1]
+    both = linked[1:] & linked[:-1]  # of the middle one of three
+    result = np.zeros(len(position), dtype=bool)
+    for shift in range(3):
+        result[shift : shift + len(both)] |= both
+    return result

@@ -6,18 +6,15 @@ from dataclasses import dataclass, replace
 from enum import IntEnum
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg.lapack import dpotrf, dpotri, dpotrs
 
 from vitreous.powder.bragg import second_wavelength
 from vitreous.powder.least_squares import Damping, Trial, minimise
 from vitreous.powder.lineshape import GAUSS_HEIGHT, LORENTZ_HEIGHT, lorentz_and_gauss, slit_quadrature
+from vitreous.powder.peaks.noise import Bools, Floats, Ints, background_splines
 from vitreous.powder.tuning import PeakTuning
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
-
+NO_PEAKS = np.zeros(0)
 _CHUNK = 128  # points whose part of the normal matrix is added at once
 
 
@@ -92,7 +89,7 @@ class Evaluation:
         """Standard errors of positions and areas, with all other parameters free."""
         count, k = len(self.parameters.position), len(self.parameters.background)
         if not count:
-            return np.zeros(0), np.zeros(0)
+            return NO_PEAKS, NO_PEAKS
         inverse, _ = dpotri(dpotrf(self.normal)[0])
         error = np.sqrt(np.maximum(np.diag(inverse)[k : k + 2 * count], 1e-300))
         return error[count:], error[:count]
@@ -102,13 +99,10 @@ class PatternModel:
     """The fit of one pattern; `variance` `(points,)` may be changed between fits.
 
     Args:
-        x: 2θ in degrees.
-        y: intensities.
-        variance: of the intensities.
+        x: 2θ in degrees; `y` are the intensities and `variance` their variances.
         width: typical FWHM, degrees.
         wavelength_ratio: wavelength of Kα2 over Kα1; 0 without a doublet.
         ratio: intensity of Kα2 over Kα1; None to fit it.
-        tuning: constants of the peak search.
     """
 
     def __init__(
@@ -117,15 +111,14 @@ class PatternModel:
     ) -> None:  # fmt: skip
         self.x, self.y, self.variance = x, y, variance
         self.width, self.wavelength_ratio, self.tuning = width, wavelength_ratio, tuning
-        self.splines = _splines(x, width)  # (points, k)
+        self.splines = background_splines(x, width)  # (points, k)
         self.prior = np.array([_PRIOR[name] for name in Shape])
         if ratio is not None or not wavelength_ratio:
             self.prior[Shape.RATIO] = (ratio or 0.0, 1e-4, 0.0, 1.0)
 
     def start(self, position: Floats, height: Floats) -> Parameters:
         """Parameters for candidates of these positions and heights."""
-        area = height * self.width / GAUSS_HEIGHT
-        background = np.zeros(self.splines.shape[1])
+        area, background = height * self.width / GAUSS_HEIGHT, np.zeros(self.splines.shape[1])
         return Parameters(position, area, np.zeros(len(position)), background, self.prior[:, 0].copy())
 
     def widths(self, parameters: Parameters) -> Floats:
@@ -158,17 +151,15 @@ class PatternModel:
 
             return attempt
 
-        state, _ = minimise(
-            self._evaluate(parameters, windows),
-            linearise,
-            lambda state, gain: gain < max(0.3, tolerance * state.cost),
-            steps=steps,
-            damping=Damping(decrease=5.0),
-        )
+        def settled(state: Evaluation, gain: float) -> bool:
+            return gain < max(0.3, tolerance * state.cost)
+
+        first = self._evaluate(parameters, windows)
+        state, _ = minimise(first, linearise, settled, steps=steps, damping=Damping(decrease=5.0))
         factor = max(1.0, float(np.median((self.y - state.fitted) ** 2 / self.variance)) / 0.455)
         order = np.argsort(state.parameters.position)
         if (np.diff(order) < 0).any():
-            parameters = state.parameters.select(order, np.zeros(0), np.zeros(0))
+            parameters = state.parameters.select(order, NO_PEAKS, NO_PEAKS)
             state = self._evaluate(parameters, self._windows(parameters))
         return state, factor
 
@@ -180,13 +171,12 @@ class PatternModel:
         """Parameters after a step, limited in size and to the bounds."""
         count, k = len(parameters.position), len(parameters.background)
         background, area, position, log_width, shape = np.split(step, [k, k + count, k + 2 * count, len(step) - 7])
-        width = self.widths(parameters)
-        own = windows.individual
+        reach, own = 0.4 * self.widths(parameters), windows.individual
         log_widths = parameters.log_width.copy()
         log_widths[own] = np.clip(log_widths[own] + np.clip(log_width, -0.3, 0.3), -1.0, 1.0)
         shape = np.clip(shape, -0.3, 0.3 + 3 * (np.arange(7) == Shape.AXIAL))
         return Parameters(
-            np.clip(parameters.position + np.clip(position, -0.4 * width, 0.4 * width), self.x[0], self.x[-1]),
+            np.clip(parameters.position + np.clip(position, -reach, reach), self.x[0], self.x[-1]),
             parameters.area + area,
             log_widths,
             parameters.background + background,
@@ -221,7 +211,6 @@ class PatternModel:
         return Windows(low, high - low, individual, place, chunks)
 
     def _evaluate(self, parameters: Parameters, windows: Windows) -> Evaluation:
-        """Fitted curve, normal matrix, gradient and cost."""
         columns, common = self._derivatives(parameters, windows)
         count, k = len(parameters.position), len(parameters.background)
         weight = 1 / np.sqrt(self.variance)
@@ -268,11 +257,8 @@ class PatternModel:
             own = windows.place[column]
             columns[row[own >= 0], 2 * count + own[own >= 0]] = by_width[own >= 0]
             z = unit[column]
-            for name, values in (
-                (Shape.WIDTH, by_width), (Shape.TILT, by_width * z), (Shape.BEND, by_width * z * z),
-                (Shape.MIXING, by_mixing), (Shape.DRIFT, by_mixing * z), (Shape.AXIAL, by_axial),
-                (Shape.RATIO, by_ratio),
-            ):  # fmt: skip
+            by_shape = (by_width, by_width * z, by_width * z * z, by_mixing, by_mixing * z, by_axial, by_ratio)
+            for name, values in zip(Shape, by_shape, strict=True):
                 common[:, name] += np.bincount(row, values, minlength=points)
         return columns, common
 
@@ -296,8 +282,8 @@ class PatternModel:
                 value = eta * lorentz + (1 - eta) * gauss
                 slope = (8 * u) * (eta * lorentz * bow + (math.log(2) * (1 - eta)) * gauss)  # -d value / du
                 amount = strength * share
-                total[0] += amount * value
                 by_position = amount * slope * inverse
+                total[0] += amount * value
                 total[1] += by_position
                 total[2] += amount * (u * slope - value)
                 total[3] += amount * (lorentz - gauss)
@@ -305,32 +291,3 @@ class PatternModel:
                 if second:
                     total[5] += share * value
         return total
-
-
-def _splines(x: Floats, width: float) -> Floats:
-    """Cubic splines `(points, k)` for the background; knots are close at low angles and far apart at high ones."""
-    knots = [float(x[0])]
-    while knots[-1] < x[-1]:
-        knots.append(knots[-1] + float(np.clip(0.25 * knots[-1], max(1.0, 12 * width), max(5.0, 12 * width))))
-    inner = np.array(knots) * (x[-1] - x[0]) / (knots[-1] - x[0]) - x[0] * (x[-1] - knots[-1]) / (knots[-1] - x[0])
-    inner[0], inner[-1] = x[0], x[-1]
-    full = np.concatenate([[inner[0]] * 3, inner, [inner[-1]] * 3])
-    return cubic_splines(x, full)
-
-
-def cubic_splines(x: Floats, knots: Floats) -> Floats:
-    """Cubic B-splines `(points, k)` on knots, by de Boor's recursion; `scipy.interpolate` takes long to import."""
-    interval = np.clip(np.searchsorted(knots, x, side="right") - 1, 3, len(knots) - 5)
-    values = np.zeros((4, len(x)))
-    values[0] = 1
-    for order in range(1, 4):
-        lower = values[:order].copy()
-        values[0] = 0
-        for n in range(1, order + 1):
-            high, low = knots[interval + n], knots[interval + n - order]
-            weight = lower[n - 1] / (high - low)
-            values[n - 1] += weight * (high - x)
-            values[n] = weight * (x - low)
-    splines = np.zeros((len(x), len(knots) - 4))
-    splines[np.arange(len(x))[:, None], interval[:, None] + np.arange(-3, 1)] = values.T
-    return splines

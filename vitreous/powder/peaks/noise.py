@@ -1,4 +1,4 @@
-"""The noise of measured intensities."""
+"""Noise and background of measured intensities."""
 
 import math
 from dataclasses import dataclass, replace
@@ -8,6 +8,8 @@ from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
 
 _MEDIAN_TO_SIGMA = 1.4826
 _RELATIVE_NOISE = 0.01  # of intensities that are not counts
@@ -64,3 +66,31 @@ def running_mean(y: Floats, points: int) -> Floats:
     half = points // 2
     total = np.cumsum(np.concatenate(([0.0], np.pad(y, half, mode="edge"))))
     return np.asarray((total[points:] - total[:-points]) / points)
+
+
+def background_splines(x: Floats, width: float) -> Floats:
+    """Cubic splines `(points, k)` for the background; knots are close at low angles and far apart at high ones."""
+    knots = [float(x[0])]
+    while knots[-1] < x[-1]:
+        knots.append(knots[-1] + float(np.clip(0.25 * knots[-1], max(1.0, 12 * width), max(5.0, 12 * width))))
+    inner = np.array(knots) * (x[-1] - x[0]) / (knots[-1] - x[0]) - x[0] * (x[-1] - knots[-1]) / (knots[-1] - x[0])
+    inner[0], inner[-1] = x[0], x[-1]
+    return cubic_splines(x, np.pad(inner, 3, mode="edge"))
+
+
+def cubic_splines(x: Floats, knots: Floats) -> Floats:
+    """Cubic B-splines `(points, k)` on knots, by de Boor's recursion; `scipy.interpolate` takes long to import."""
+    interval = np.clip(np.searchsorted(knots, x, side="right") - 1, 3, len(knots) - 5)
+    values = np.zeros((4, len(x)))
+    values[0] = 1
+    for order in range(1, 4):
+        lower = values[:order].copy()
+        values[0] = 0
+        for n in range(1, order + 1):
+            high, low = knots[interval + n], knots[interval + n - order]
+            weight = lower[n - 1] / (high - low)
+            values[n - 1] += weight * (high - x)
+            values[n] = weight * (x - low)
+    splines = np.zeros((len(x), len(knots) - 4))
+    splines[np.arange(len(x))[:, None], interval[:, None] + np.arange(-3, 1)] = values.T
+    return splines

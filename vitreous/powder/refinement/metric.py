@@ -6,23 +6,20 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from vitreous.core.errors import InputError
 from vitreous.powder.bragg import s_from_two_theta, two_theta_from_s
 from vitreous.powder.cell import (
     FORMS,
-    NAMES,
     PAIRS,
     allowed_by_centring,
     cells_of,
+    free_indices,
     full_cell,
     metric_tensor,
-    targets,
+    symmetric_matrices,
 )
-from vitreous.powder.refinement.profile import Array
-
-Indices = NDArray[np.int64]
+from vitreous.powder.refinement.profile import Array, Indices
 
 _ORDER = {  # half the symmetry operations of each lattice
     "triclinic": 1, "monoclinic": 2, "orthorhombic": 4, "tetragonal": 8, "trigonal": 12, "hexagonal": 12, "cubic": 24
@@ -41,8 +38,7 @@ class ReciprocalMetric(NamedTuple):
 
 def metric_of_cell(cell: Sequence[float], system: str) -> ReciprocalMetric:
     """The metric of the nearest cell of a system; a cell far from it raises `InputError`."""
-    values = [cell[NAMES.index(target.name)] for target in targets(system)]
-    exact = full_cell(system, torch.tensor([values], dtype=torch.float64))
+    exact = full_cell(system, torch.tensor([cell], dtype=torch.float64)[:, free_indices(system)])
     if any(abs(value / ideal - 1) > _TOLERANCE for value, ideal in zip(cell, exact[0].tolist(), strict=True)):
         raise InputError(f"cell: found {' '.join(f'{value:g}' for value in cell)}, which is not {system}")
     inverse = np.linalg.inv(metric_tensor(exact)[0].numpy())
@@ -54,31 +50,21 @@ def metric_of_cell(cell: Sequence[float], system: str) -> ReciprocalMetric:
 
 def cell_from_elements(values: Array, forms: Array) -> Array:
     """The six cell parameters from the free elements of the reciprocal metric."""
-    elements = values @ forms
-    inverse = np.zeros((3, 3))
-    for (i, j), element in zip(PAIRS, elements, strict=True):
-        inverse[i, j] = inverse[j, i] = element
-    return np.asarray(cells_of(np.linalg.inv(inverse).astype(np.float64)[None])[0])
+    return np.asarray(cells_of(np.linalg.inv(symmetric_matrices((values @ forms)[None])))[0])
 
 
 def reflections(
     cell: Sequence[float], system: str, centring: str, wavelength: float, limits: tuple[float, float], most: int = 200
 ) -> tuple[Indices, Array]:
     """Indices `(n, 3)` and 2θ `(n,)` in degrees of the first reflections of a lattice in a range of 2θ."""
-    lattice = metric_of_cell(cell, system)
-    hkl, form = reflection_forms(lattice, system, centring, wavelength, limits, most)
-    return hkl, angles_of(form, lattice, wavelength)
-
-
-def angles_of(form: Array, lattice: ReciprocalMetric, wavelength: float) -> Array:
-    """2θ in degrees at the start of a refinement."""
-    return two_theta_from_s(np.sqrt(form @ lattice.first), wavelength)
+    hkl, _, angles = reflection_forms(metric_of_cell(cell, system), system, centring, wavelength, limits, most)
+    return hkl, angles
 
 
 def reflection_forms(
     lattice: ReciprocalMetric, system: str, centring: str, wavelength: float, limits: tuple[float, float], most: int
-) -> tuple[Indices, Array]:
-    """One reflection for each value of 1/d² in a range of 2θ, and the factors of the free elements in its 1/d²."""
+) -> tuple[Indices, Array, Array]:
+    """One reflection for each value of 1/d² in a range of 2θ, factors of the free elements in its 1/d², and its 2θ."""
     low, high = (s_from_two_theta(float(angle), wavelength) for angle in limits)
     volume = 1 / math.sqrt(np.linalg.det(lattice.inverse))
     copies = _ORDER[system] * {"P": 1, "R": 3, "F": 4}.get(centring, 2)
@@ -96,4 +82,5 @@ def reflection_forms(
         raise InputError(f"cell: has no reflections between {limits[0]:g} and {limits[1]:g}° of 2θ")
     form = form * lattice.scale
     order = np.argsort(form @ lattice.first)[:most]
-    return hkl[chosen[order]], form[order]
+    form = form[order]
+    return hkl[chosen[order]], form, two_theta_from_s(np.sqrt(form @ lattice.first), wavelength)

@@ -1,4 +1,4 @@
-"""The least-squares problem of a refinement.
+"""The least-squares problem of a refinement, and the points of a pattern that are fitted.
 
 Areas of the reflections (≥ 0) and the background are linear; they are solved exactly for every trial of the few other
 parameters (variable projection).
@@ -10,10 +10,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from vitreous.core.errors import InputError
 from vitreous.powder.bragg import bragg_angle
 from vitreous.powder.least_squares import Damping, Trial, minimise
-from vitreous.powder.refinement.data import Data
-from vitreous.powder.refinement.nonnegative import add_ridge, solve_nonnegative
+from vitreous.powder.pattern import MIN_POINTS
 from vitreous.powder.refinement.profile import HIGHEST, LOWEST, Array, Mask, Profiles, Shape, profiles
 
 _REFERENCE_S = 0.17  # 1/Å, half of 1/d at the reference angle of the profile; 30° for copper radiation
@@ -21,7 +21,23 @@ _KNOT_DISTANCE = 6.0  # degrees of 2θ between knots of the background
 _BLOCK = 256  # points
 _SETTLED = 0.1  # standard errors: smaller steps end the refinement
 _LARGEST_SINE = 0.99999
-_DAMPING = Damping(start=1e-3, decrease=10.0, increase=10.0, least=1e-7, least_rejected=1e-3)
+_RIDGE = 1e-9  # relative: separates reflections at the same position
+_DAMPING = Damping(least=1e-7, least_rejected=1e-3)
+_MEDIAN_OF_CHI2 = 0.455  # of one degree of freedom
+
+
+class Data(NamedTuple):
+    """Angles in degrees, intensities, their variances, and whether the intensities are counts."""
+
+    x: Array
+    y: Array
+    variance: Array
+    counted: bool
+
+    def before(self, angle: float) -> "Data":
+        """Points below an angle."""
+        used = self.x < angle
+        return Data(self.x[used], self.y[used], self.variance[used], self.counted)
 
 
 class State(NamedTuple):
@@ -38,6 +54,7 @@ class State(NamedTuple):
     jacobian: Array  # (points, parameters) of the calculated curve at fixed linear unknowns
     background: Array
     calculated: Array
+    residual: Array  # over the standard errors
 
 
 class Problem:
@@ -47,10 +64,8 @@ class Problem:
     those of the profile (`Shape`).
 
     Args:
-        data: the points.
         form: `(reflections, metric)`: factors of the free elements of the metric in 1/d².
         wavelengths: of Kα1 and of Kα2 (None without a doublet), in ångström.
-        expected: expected parameters.
         spread: standard errors of the expected parameters; infinite where nothing is known.
         free: which parameters are refined.
     """
@@ -96,7 +111,7 @@ class Problem:
         gram = np.block([[_products(columns, lines), cross], [cross.T, self._splines_gram]])
         right = np.concatenate([columns @ self._target, self._splines_root.T @ self._target])
         guess = np.ones_like(self.strict) if present is None else present
-        linear, present = solve_nonnegative(gram, right, self.strict, guess)
+        linear, present = _solve_nonnegative(gram, right, self.strict, guess)
         areas = linear[: self.count]
         background = self.splines @ linear[self.count :]
         calculated = background + (areas @ columns) / self.root
@@ -106,25 +121,23 @@ class Problem:
         jacobian = np.column_stack([np.bincount(lines.points, part, size) for part in parts]).astype(np.float64)
         residual = (self.data.y - calculated) * self.root
         cost = float(residual @ residual + self.prior @ (theta - self.expected) ** 2)
-        return State(
-            theta, cost, present, linear, lines, positions, columns, gram, jacobian, background, calculated
-        )  # fmt: skip
+        curves = background, calculated, residual
+        return State(theta, cost, present, linear, lines, positions, columns, gram, jacobian, *curves)
 
     def normal(self, state: State) -> tuple[Array, Array]:
         """Normal matrix of the free parameters with the linear ones projected out, and its right-hand side."""
         jacobian = state.jacobian[:, self.free] * self.root[:, None]
         cross = np.concatenate([state.columns @ jacobian, self._splines_root.T @ jacobian])[state.present]
-        projected = cross.T @ np.linalg.solve(add_ridge(state.gram[np.ix_(state.present, state.present)]), cross)
-        residual = (self.data.y - state.calculated) * self.root
+        projected = cross.T @ np.linalg.solve(_add_ridge(state.gram[np.ix_(state.present, state.present)]), cross)
         away = (self.expected - state.theta)[self.free] * self.prior[self.free]
-        return jacobian.T @ jacobian - projected + np.diag(self.prior[self.free]), jacobian.T @ residual + away
+        return jacobian.T @ jacobian - projected + np.diag(self.prior[self.free]), jacobian.T @ state.residual + away
 
     def excess(self, state: State) -> float:
         """Variance of the fit relative to pure noise, at least 1.
 
         χ² times the correction of Bérar & Lelann (1991) for residuals that are correlated from point to point.
         """
-        residual = (self.data.y - state.calculated) * self.root
+        residual = state.residual
         runs = np.concatenate([[0], np.flatnonzero(np.diff(np.sign(residual))) + 1])
         square = max(float(residual @ residual), 1e-300)
         correlated = float(np.sum(np.add.reduceat(residual, runs) ** 2)) / (1 + 4 / math.pi) / square  # 1 for noise
@@ -133,16 +146,16 @@ class Problem:
 
     def minimise(self, state: State, steps: int) -> tuple[State, bool]:
         """Levenberg-Marquardt steps that move no line by more than its width; also whether they converged."""
-        points = len(self.data.x)
 
         def settled(state: State, gain: float) -> bool:
-            return gain < _SETTLED**2 * max(1.0, state.cost / points)
+            return gain < _SETTLED**2 * max(1.0, state.cost / len(self.data.x))
 
         return minimise(state, self._linearise, settled, steps=steps, retries=6, damping=_DAMPING)
 
     def _linearise(self, state: State) -> Callable[[float], Trial[State]]:
         matrix, right = self.normal(state)
-        loose = ~self._at_bounds(state.theta[self.free], right)
+        low, high, theta = self.low[self.free], self.high[self.free], state.theta[self.free]
+        loose = ~(((theta <= low) & (right < 0)) | ((theta >= high) & (right > 0)))  # not pressed against a bound
         free = np.flatnonzero(self.free)[loose]
         matrix, right = matrix[np.ix_(loose, loose)], right[loose]
         scale = np.sqrt(np.maximum(np.diag(matrix), 1e-30))
@@ -159,11 +172,6 @@ class Problem:
             return Trial(trial, trial.cost < state.cost, state.cost - trial.cost, negligible)
 
         return attempt
-
-    def _at_bounds(self, values: Array, downhill: Array) -> Mask:
-        """Free parameters at a bound that the next step would cross."""
-        low, high = self.low[self.free], self.high[self.free]
-        return np.asarray(((values <= low) & (downhill < 0)) | ((values >= high) & (downhill > 0)))
 
 
 def _splines(x: Array) -> Array:
@@ -185,3 +193,80 @@ def _products(columns: Array, lines: Profiles) -> Array:
             part = columns[rows, start : start + _BLOCK]
             result[rows, rows] += part @ part.T
     return result
+
+
+def _add_ridge(gram: Array) -> Array:
+    return gram + np.diag(_RIDGE * np.diag(gram) + 1e-300)
+
+
+def _solve_nonnegative(gram: Array, right: Array, strict: Mask, present: Mask) -> tuple[Array, Mask]:
+    """Least squares in which `strict` unknowns must be ≥ 0, by block principal pivoting (Kim & Park 2011).
+
+    `gram` `(n, n)` and `right` `(n,)` are the normal equations, `present` is a first guess of the unknowns that are not
+    zero. Returns the solution, and which unknowns are not held at zero.
+    """
+    size = np.sqrt(np.maximum(np.diag(gram), 1e-30))
+    gram, right = _add_ridge(gram / size / size[:, None]), right / size
+    present = present | ~strict
+    fewest, patience = len(right) + 1, 3
+    for _ in range(60):
+        solution = np.zeros_like(right)
+        inside = np.flatnonzero(present)
+        solution[inside] = np.linalg.solve(gram[np.ix_(inside, inside)], right[inside])
+        pull = gram @ solution - right
+        wrong = strict & np.where(present, solution < 0, pull < -1e-10)
+        count = int(wrong.sum())
+        if count == 0:
+            break
+        if count < fewest:
+            fewest, patience = count, 3
+        elif patience > 0:
+            patience -= 1
+        else:  # exchanging one at a time cannot cycle
+            wrong &= np.arange(len(wrong)) == np.flatnonzero(wrong)[-1]
+        present = present ^ wrong
+    return np.maximum(solution, np.where(strict, 0, -np.inf)) / size, present
+
+
+def select_data(two_theta: Array, intensity: Array, sigma: Array | None, limit: tuple[float, float] | None) -> Data:
+    """Points within the limits, checked; zeros at the start are angles that were not measured."""
+    x, y = np.asarray(two_theta, dtype=float), np.asarray(intensity, dtype=float)
+    errors = None if sigma is None else np.asarray(sigma, dtype=float)
+    for name, values in (("two_theta", x), ("intensity", y), ("sigma", errors)):
+        if values is not None and (values.ndim != 1 or len(values) != len(x)):
+            raise InputError(f"{name}: found shape {values.shape}, expected as many numbers as angles")
+        if values is not None and not np.all(np.isfinite(values)):
+            raise InputError(f"{name}: found a number that is not finite")
+    low, high = limit or (0.0, 180.0)
+    used = (x >= low) & (x <= high) & (x > 0) & (np.cumsum(np.abs(y)) > 0)
+    if used.sum() < MIN_POINTS:
+        raise InputError(
+            f"two_theta: found {used.sum()} measured point(s) between {low:g} and {high:g}°, expected {MIN_POINTS} "
+            "or more"
+        )
+    x, y = x[used], y[used]
+    if np.any(np.diff(x) <= 0) or x[-1] >= 180:
+        raise InputError("two_theta: expected ascending angles between 0 and 180°")
+    counted = False
+    near = np.convolve(np.pad(np.maximum(y, 0), 2, mode="edge"), np.full(5, 0.2), mode="valid")
+    if errors is not None:
+        errors = errors[used]
+        if not np.any(errors > 0):
+            raise InputError("sigma: found no standard error above 0")
+        variance = np.maximum(errors, errors[errors > 0].min()) ** 2
+    elif counted := bool(np.all(y >= 0) and np.all(y == np.round(y))):
+        variance = np.maximum(near, 1.0)
+    else:
+        variance = _estimate_variance(y, near)
+    return Data(x, y, variance, counted)
+
+
+def _estimate_variance(y: Array, near: Array) -> Array:
+    """Variances of intensities in an unknown unit: a constant plus a multiple of the intensity."""
+    rough = (y[:-3] - 3 * y[1:-2] + 3 * y[2:-1] - y[3:]) ** 2 / 20  # third differences remove smooth curves
+    level = np.maximum(y[1:-2] + y[2:-1], 0) / 2
+    flat = level <= np.median(level)
+    floor = max(float(np.median(rough[flat])) / _MEDIAN_OF_CHI2, (1e-4 * float(np.ptp(y))) ** 2, 1e-30)
+    high = level > np.quantile(level, 0.8)
+    gain = max(0.0, float(np.median((rough[high] / _MEDIAN_OF_CHI2 - floor) / np.maximum(level[high], 1e-30))))
+    return np.asarray(floor + gain * near)

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from vitreous.powder.lineshape import GAUSS_HEIGHT, LORENTZ_HEIGHT, caglioti, lorentz_and_gauss, slit_quadrature
 
 Array = NDArray[np.float64]
+Indices = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 
 _REACH = 20.0  # FWHM: range of a line to either side
@@ -38,23 +39,19 @@ HIGHEST = Shape(math.log(3.0), 3.0, 1.0, 1.0, 1.0, 0.1, 1.0)
 class Profiles(NamedTuple):
     """Lines of unit area on the points around them, one line after another; `(entries,)` unless stated."""
 
-    points: NDArray[np.int64]  # indices of grid points
+    points: Indices  # indices of grid points
     value: Array
     by_position: Array  # derivative by the position of the line, in degrees
     by_shape: tuple[Array, ...]  # derivatives by the parameters of the shape, in order
-    starts: NDArray[np.int64]  # (lines + 1,), first entry of each line
+    starts: Indices  # (lines + 1,), first entry of each line
     width: Array  # (lines,), FWHM in degrees
 
 
 def profiles(x: Array, position: Array, second: Array | None, shape: Shape, reference: float) -> Profiles:
-    """Lines on a grid.
+    """Lines on a grid `x` of ascending angles; all angles are 2θ in degrees.
 
-    Args:
-        x: 2θ of the grid, degrees, ascending.
-        position: `(lines,)` 2θ of the lines, degrees.
-        second: `(lines,)` 2θ of their Kα2, degrees; None without a doublet.
-        shape: parameters of the profile.
-        reference: 2θ in degrees at which the width and the mixing of the shape hold.
+    `position` and `second` `(lines,)` are those of the lines and of their Kα2, if there is a doublet. The width and the
+    mixing of the shape hold at `reference`.
     """
     t = np.tan(np.radians(np.clip(position, 0.5, 178) / 2)) / math.tan(math.radians(reference / 2))
     square = caglioti(t, shape.slope, shape.dip)
@@ -63,42 +60,31 @@ def profiles(x: Array, position: Array, second: Array | None, shape: Shape, refe
     width = math.exp(shape.log_width) * np.sqrt(square)  # (lines,)
     far = (position - reference) / 100
     share = shape.mixing + shape.drift * far
-    outside = (share < 0) | (share > 1)
-
     first, last = np.searchsorted(x, position - _REACH * width), np.searchsorted(x, position + _REACH * width)
     starts = np.concatenate([[0], np.cumsum(last - first)])
     line = np.repeat(np.arange(len(position)), last - first)
     points = np.arange(starts[-1]) + (first - starts[:-1])[line]
     offset = None if second is None else second - position
-    distance = x[points] - position[line]
-    value, slope, stretch, mix, axial, partner = _shapes(
-        distance, line, position, offset, width, np.clip(share, 0, 1), shape
-    )  # fmt: skip
+    shapes = _shapes(x[points] - position[line], line, position, offset, width, np.clip(share, 0, 1), shape)
+    value, slope, stretch, mix, axial, partner = shapes
     half = np.where(narrow, 0, 0.5 / square)
     by_slope, by_dip = (half * (t**2 - 1))[line], (half * (t - 1))[line]
-    mix *= (~outside)[line]
+    mix *= ((share >= 0) & (share <= 1))[line]
     by_shape = (stretch, stretch * by_slope, stretch * by_dip, mix, mix * far[line], axial, partner)
     return Profiles(points, value, slope, by_shape, starts, width)
 
 
 def _shapes(
-    distance: Array, line: NDArray[np.int64], position: Array, offset: Array | None, width: Array, share: Array,
+    distance: Array, line: Indices, position: Array, offset: Array | None, width: Array, share: Array,
     shape: Shape,
 ) -> list[Array]:  # fmt: skip
     """Values and derivatives by position, log width, mixing, axial divergence and ratio, each `(entries,)`.
 
-    Args:
-        distance: `(entries,)` degrees from the position of the entry's line.
-        line: `(entries,)` the line of each entry.
-        position: `(lines,)` degrees.
-        offset: `(lines,)` degrees from Kα1 to Kα2.
-        width: `(lines,)` FWHM in degrees.
-        share: `(lines,)` Lorentzian share.
-        shape: parameters of the profile.
+    `distance` `(entries,)` is measured from the position of each entry's `line`, `offset` `(lines,)` from Kα1 to Kα2.
     """
     cotangent = 1 / np.tan(np.radians(np.clip(position, 1, 179)))
     skewed = np.abs(shape.axial * cotangent) > _SLIGHT_ASYMMETRY * width
-    parts = [np.zeros_like(distance) for _ in range(6)]
+    parts = list(np.zeros((6, len(distance))))
     value, slope, stretch, mix, axial, partner = parts
     quadrature = slit_quadrature(_AXIAL_POINTS, _AXIAL_DIGITS)
     centre = (np.array([3**-0.5]), np.array([1.0]))

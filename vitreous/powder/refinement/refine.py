@@ -13,18 +13,10 @@ import torch
 from threadpoolctl import threadpool_limits
 
 from vitreous.core.errors import InputError, check_choice
-from vitreous.powder.cell import CENTRINGS, FORMS, NAMES, check_cell, full_cell, targets
-from vitreous.powder.refinement.data import Data, select_data
-from vitreous.powder.refinement.metric import (
-    Indices,
-    ReciprocalMetric,
-    angles_of,
-    cell_from_elements,
-    metric_of_cell,
-    reflection_forms,
-)
-from vitreous.powder.refinement.problem import Problem, State
-from vitreous.powder.refinement.profile import START, Array, Shape
+from vitreous.powder.cell import CENTRINGS, FORMS, check_cell, free_indices, full_cell
+from vitreous.powder.refinement.metric import ReciprocalMetric, cell_from_elements, metric_of_cell, reflection_forms
+from vitreous.powder.refinement.problem import Data, Problem, State, select_data
+from vitreous.powder.refinement.profile import START, Array, Indices, Shape
 
 _SHIFTS = (0.03, 0.02)  # degrees: expected size of zero shift and displacement
 _SPREAD = Shape(math.inf, 0.4, 0.4, math.inf, 0.3, 0.01, 0.2)  # expected size of the profile parameters
@@ -37,45 +29,25 @@ _LATER = frozenset({"slope", "dip", "axial"})
 
 @dataclass(frozen=True)
 class Fit:
-    """A refined cell and the fitted pattern.
+    """A refined cell and the fitted pattern."""
 
-    Attributes:
-        cell: a, b, c in ångström, α, β, γ in degrees.
-        errors: standard errors of the cell; 0 for parameters fixed by the system.
-        zero: zero shift in degrees, added to all angles by the instrument.
-        zero_error: its standard error.
-        displacement: shift by a displaced sample at low angle, in degrees; it falls as cos θ.
-        displacement_error: its standard error.
-        two_theta: degrees, the fitted points.
-        observed: intensities at these points.
-        calculated: fitted curve, with background.
-        background: fitted background.
-        hkl: `(n, 3)` reflections in the range.
-        positions: `(n,)` observed 2θ of the reflections (Kα1), degrees.
-        intensities: `(n,)` areas, in the unit of the data times degrees.
-        rwp: weighted profile residual, √(Σ w (o - c)² / Σ w o²).
-        rexp: the rwp expected from noise alone.
-        chi2: (rwp / rexp)².
-        converged: whether the last steps were small relative to the errors.
-    """
-
-    cell: tuple[float, ...]
-    errors: tuple[float, ...]
-    zero: float
+    cell: tuple[float, ...]  # a, b, c in ångström, α, β, γ in degrees
+    errors: tuple[float, ...]  # standard errors of the cell; 0 for parameters fixed by the system
+    zero: float  # zero shift in degrees, added to all angles by the instrument
     zero_error: float
-    displacement: float
+    displacement: float  # shift by a displaced sample at low angle, in degrees; it falls as cos θ
     displacement_error: float
-    two_theta: Array
-    observed: Array
-    calculated: Array
-    background: Array
-    hkl: Indices
-    positions: Array
-    intensities: Array
-    rwp: float
-    rexp: float
-    chi2: float
-    converged: bool
+    two_theta: Array  # degrees, the fitted points
+    observed: Array  # intensities at these points
+    calculated: Array  # fitted curve, with background
+    background: Array  # fitted background
+    hkl: Indices  # (n, 3), reflections in the range
+    positions: Array  # (n,), observed 2θ of the reflections (Kα1), degrees
+    intensities: Array  # (n,), areas, in the unit of the data times degrees
+    rwp: float  # weighted profile residual, √(Σ w (o - c)² / Σ w o²)
+    rexp: float  # the rwp expected from noise alone
+    chi2: float  # (rwp / rexp)²
+    converged: bool  # whether the last steps were small relative to the errors
 
 
 def refine(
@@ -104,8 +76,7 @@ def refine(
         wavelength: ångström; Kα1 of a doublet.
         wavelength2: of Kα2, ångström; its ratio to Kα1 is then refined.
         ratio: first value of the ratio of Kα2 to Kα1.
-        system: crystal system, which determines the free parameters of the cell.
-        centring: P, A, B, C, I, F or R.
+        system: determines the free parameters of the cell; centring is P, A, B, C, I, F or R.
         sigma: standard errors of the intensities; by default those of counts, or estimated for other units.
         zero: zero shift in degrees, accurate to about 0.1°.
         displacement: whether to refine the sample displacement; by default only with Kα2, since a flat sample in a
@@ -113,11 +84,17 @@ def refine(
         limit: first and last 2θ to use, degrees.
         most: largest number of reflections; the range ends where there are more.
     """
-    _check_arguments(cell, wavelength, wavelength2, ratio, system, centring, zero)
+    check_choice("system", system, FORMS)
+    check_choice("centring", centring, CENTRINGS)
+    check_cell(list(cell))
+    for name, value in (("wavelength", wavelength), ("wavelength2", wavelength2)):
+        if value is not None and not 0.05 < value < 20:
+            raise InputError(f"{name}: found {value:g}, expected 0.05 to 20 Å")
+    if not 0 <= ratio <= 1 or not abs(zero) < 5:
+        raise InputError(f"ratio, zero: found {ratio:g}, {zero:g}, expected 0 to 1 and below 5°")
     data = select_data(two_theta, intensity, sigma, limit)
     lattice = metric_of_cell(cell, system)
-    hkl, form = reflection_forms(lattice, system, centring, wavelength, (data.x[0], data.x[-1]), most)
-    angles = angles_of(form, lattice, wavelength)
+    hkl, form, angles = reflection_forms(lattice, system, centring, wavelength, (data.x[0], data.x[-1]), most)
     if len(form) == most:
         data = data.before(angles[-1] - _EDGE)
     if len(data.x) < len(form) + 40:
@@ -128,20 +105,6 @@ def refine(
     with threadpool_limits(1):  # the matrices are small: several threads would mostly wait for each other
         problem, state, converged = stages.run(displaced)
         return _fit(problem, state, hkl, lattice, system, converged)
-
-
-def _check_arguments(
-    cell: Sequence[float], wavelength: float, wavelength2: float | None, ratio: float, system: str, centring: str,
-    zero: float,
-) -> None:  # fmt: skip
-    check_choice("system", system, FORMS)
-    check_choice("centring", centring, CENTRINGS)
-    check_cell(list(cell))
-    for name, value in (("wavelength", wavelength), ("wavelength2", wavelength2)):
-        if value is not None and not 0.05 < value < 20:
-            raise InputError(f"{name}: found {value:g}, expected 0.05 to 20 Å")
-    if not 0 <= ratio <= 1 or not abs(zero) < 5:
-        raise InputError(f"ratio, zero: found {ratio:g}, {zero:g}, expected 0 to 1 and below 5°")
 
 
 @dataclass
@@ -159,7 +122,7 @@ class _Stages:
         late = _EARLY | _LATER | ({"ratio"} if self.wavelengths[1] is not None else set())
         final = late | {"drift"} | ({"displacement"} if displaced else set())
         every = len(self.form)
-        counts = [n for n in self._counts() if n < every and self._points_below(n) > n + 40]
+        counts = [n for n in self._counts() if n < every and len(self._range(n).x) > n + 40]
         problem = self._problem([*counts, every][0], _EARLY)
         state, converged = problem.evaluate(self.expected), False
         begun = [(problem.minimise(start, 8)[0], problem) for start in self._starts(problem)]
@@ -184,49 +147,44 @@ class _Stages:
 
     def _counts(self) -> list[int]:
         """Reflections of each range: as far as a cell with an error of 0.3 % leaves lines near their positions."""
-        least = 2 * self._metric + 3
-        return sorted(
-            {max(least, min(n, int((self.angles < a).sum()))) for n, a in ((30, 35.0), (70, 55.0), (140, 75.0))}
-        )
+        ranges = ((30, 35.0), (70, 55.0), (140, 75.0))  # reflections, and degrees
+        return sorted({max(2 * self._metric + 3, min(n, int((self.angles < end).sum()))) for n, end in ranges})
 
-    def _points_below(self, count: int) -> int:
-        return len(self.data.before(self.angles[count - 1] - _EDGE).x)
+    def _range(self, count: int) -> Data:
+        """The points of the first reflections."""
+        return self.data if count == len(self.form) else self.data.before(self.angles[count - 1] - _EDGE)
 
     def _problem(self, count: int, free: frozenset[str] | set[str], excess: float = 1.0) -> Problem:
-        """The fit of the first reflections."""
-        last = count == len(self.form)
         names = np.array(["metric"] * self._metric + ["zero", "displacement", *Shape._fields])
-        spread = np.array([*[_METRIC_SPREAD] * self._metric, *_SHIFTS, *_SPREAD])
-        if last:
-            spread = np.where(names == "metric", np.inf, spread)
-        data = self.data if last else self.data.before(self.angles[count - 1] - _EDGE)
+        metric_spread = np.inf if count == len(self.form) else _METRIC_SPREAD
+        spread = np.array([*[metric_spread] * self._metric, *_SHIFTS, *_SPREAD]) / math.sqrt(excess)
         chosen = np.array([name in free for name in names])
-        spread = spread / math.sqrt(excess)
-        return Problem(data, self.form[:count], self.wavelengths, self.expected, spread, chosen)
+        return Problem(self._range(count), self.form[:count], self.wavelengths, self.expected, spread, chosen)
 
     def _starts(self, problem: Problem) -> list[State]:
         """For several zero shifts, the best of several widths; the best of these."""
-        k = self._metric
         least = 2 * float(np.median(np.diff(problem.data.x)))
-        starts = []
-        for shift in (0.0, -0.04, 0.04, -0.08, 0.08):
-            trials = []
-            for width in (0.05, 0.1, 0.2):
-                trial = self.expected.copy()
-                trial[k] += shift
-                trial[k + 2] = math.log(max(width, least))
-                trials.append(problem.evaluate(trial))
-            starts.append(min(trials, key=lambda state: state.cost))
-        return sorted(starts, key=lambda state: state.cost)[:_TRIALS]
+
+        def start(shift: float, width: float) -> State:
+            theta = self.expected.copy()
+            theta[self._metric] += shift
+            theta[self._metric + 2] = math.log(max(width, least))
+            return problem.evaluate(theta)
+
+        shifts, widths = (0.0, -0.04, 0.04, -0.08, 0.08), (0.05, 0.1, 0.2)
+        best = [min((start(shift, width) for width in widths), key=lambda state: state.cost) for shift in shifts]
+        return sorted(best, key=lambda state: state.cost)[:_TRIALS]
 
 
 def _fit(problem: Problem, state: State, hkl: Indices, lattice: ReciprocalMetric, system: str, converged: bool) -> Fit:
-    """The cell, its errors and the residuals of a solution."""
-    data, k = problem.data, problem.metric
-    residual = (data.y - state.calculated) * problem.root
+    data, k, residual = problem.data, problem.metric, state.residual
     freedom = max(1, len(data.x) - int(state.present.sum()) - int(problem.free.sum()))
     weighted = float(np.sum((data.y * problem.root) ** 2))
-    covariance = _covariance(problem, state)
+    matrix, _ = problem.normal(state)
+    size = np.sqrt(np.diag(matrix))
+    inverse = np.linalg.pinv(matrix / size / size[:, None], hermitian=True)
+    covariance = np.zeros((len(state.theta), len(state.theta)))  # 0 for parameters that were not refined
+    covariance[np.ix_(problem.free, problem.free)] = inverse / size / size[:, None] * problem.excess(state)
     cell, errors = _cell_with_errors(state.theta[:k], covariance[:k, :k], lattice, system)
     order = np.argsort(state.positions)
     return Fit(
@@ -250,27 +208,13 @@ def _fit(problem: Problem, state: State, hkl: Indices, lattice: ReciprocalMetric
     )
 
 
-def _covariance(problem: Problem, state: State) -> Array:
-    """Covariance of all parameters; 0 for those that were not refined."""
-    matrix, _ = problem.normal(state)
-    size = np.sqrt(np.diag(matrix))
-    inverse = np.linalg.pinv(matrix / size / size[:, None], hermitian=True)
-    covariance = np.zeros((len(state.theta), len(state.theta)))
-    covariance[np.ix_(problem.free, problem.free)] = inverse / size / size[:, None] * problem.excess(state)
-    return covariance
-
-
 def _cell_with_errors(
     first: Array, covariance: Array, lattice: ReciprocalMetric, system: str
 ) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Cell and standard errors from the reciprocal metric and its covariance."""
-    values, scale, forms = first * lattice.scale, lattice.scale, lattice.forms
-    free = [NAMES.index(target.name) for target in targets(system)]
+    values, forms, free = first * lattice.scale, lattice.forms, free_indices(system)
     cell = cell_from_elements(values, forms)
     derivative = np.zeros((len(free), len(first)))
-    for i in range(len(first)):
-        move = np.zeros(len(first))
-        move[i] = 1e-6 * scale[i]
+    for i, move in enumerate(np.diag(1e-6 * lattice.scale)):
         difference = cell_from_elements(values + move, forms) - cell_from_elements(values - move, forms)
         derivative[:, i] = difference[free] / 2e-6
     errors = torch.tensor(np.sqrt(np.diag(derivative @ covariance @ derivative.T)))[None]
