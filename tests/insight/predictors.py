@@ -68,9 +68,8 @@ def sample(kind: str, seed: int = 0) -> NDArray[np.float32]:
     rng = np.random.default_rng(seed)
     if kind == "peaks":
         x, centres = np.arange(300), rng.uniform(20, 280, 7)
-        return (np.exp(-0.5 * ((x[:, None] - centres) / 2) ** 2).sum(1) + 0.002 * rng.normal(size=300)).astype(
-            np.float32
-        )[None]
+        peaks = np.exp(-0.5 * ((x[:, None] - centres) / 2) ** 2).sum(1)
+        return (peaks + 0.002 * rng.normal(size=300)).astype(np.float32)[None]
     found = rng.normal(size=config.input).astype(np.float32)
     if kind == "lines":
         found[0] = [0.3, 0.5, 0.6, 0.8, 1.0, 1.1, 0, 0, 0]

@@ -330,22 +330,8 @@ def test_a_powder_run_is_offered_patterns_of_its_own_system(tmp_path: Path, monk
     monkeypatch.setattr("vitreous.insight.report.SECTIONS", [])
     monkeypatch.setattr(powder, "powder_source", partial(powder_source, train=8, validation=8, test=8))
     run = tmp_path / "run"
-    main(
-        [
-            "train",
-            "powder-vit",
-            "--system",
-            "cubic",
-            "--steps",
-            "1",
-            "--batch",
-            "2",
-            "--out",
-            str(run),
-            "--device",
-            "cpu",
-        ]
-    )
+    options = ["--system", "cubic", "--steps", "1", "--batch", "2", "--device", "cpu"]
+    main(["train", "powder-vit", "--out", str(run), *options])
     for recipe in ("powder-vit", "powder-cnn"):
         text = report(run, tmp_path / "report.html", "--data", recipe)[1]
         assert "the test part of simulated cubic powders" in text
@@ -462,9 +448,8 @@ def test_the_heads_are_measured_on_usual_samples(digits_run: Path, monkeypatch: 
 
 
 def test_photographs_and_many_heads_do_not_make_it_large(tmp_path: Path) -> None:
-    x = np.random.default_rng(0).integers(
-        0, 256, size=(40, 3, 224, 224), dtype=np.uint8
-    )  # nothing is larger than noise
+    # Nothing is larger than noise.
+    x = np.random.default_rng(0).integers(0, 256, size=(40, 3, 224, 224), dtype=np.uint8)
     source = Source("noise", x, np.arange(40) % 2, (Axis("y"), Axis("x")), ("r", "g", "b"), ("a", "b"))
     model = vt.ViTConfig(input=(3, 224, 224), patch=(56,), dim=12, depth=12, heads=12)
     train(SupervisedJob(source, model, TrainConfig(steps=1, batch=4), test=0.5), tmp_path / "run", bar=False)

@@ -5,6 +5,7 @@ import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -105,16 +106,11 @@ def median_ratio(theirs: Sequence[float], ours: Sequence[float]) -> float:
     return statistics.median(t / o for t, o in zip(theirs, ours, strict=True))
 
 
-@dataclass(frozen=True)
-class MachinePeak:
+class MachinePeak(NamedTuple):
     """Highest measured rates: operations per second of a large matrix product, bytes per second of a copy."""
 
     flops: float
     bytes: float
-
-    def maximum(self, other: "MachinePeak") -> "MachinePeak":
-        """The higher of each rate, of two measurements; the speed of a shared machine drifts."""
-        return MachinePeak(max(self.flops, other.flops), max(self.bytes, other.bytes))
 
 
 def measure_peak(setting: Setting) -> MachinePeak:
