@@ -128,8 +128,8 @@ class Block(nn.Module):
             def attend(z: Tensor) -> Tensor:
                 if first is None:
                     return keep(sink, "attention", attention(z, mask=mask, bias=bias, sink=sink))
-                some = bias[..., :first, :] if isinstance(bias, Tensor) else None
-                return keep(sink, "attention", attention(z[:, :first], z, mask, some, sink))
+                rows = bias[..., :first, :] if isinstance(bias, Tensor) else None
+                return keep(sink, "attention", attention(z[:, :first], z, mask, rows, sink))
 
             x = self._residual(x, attend, self.attention_norm, self.attention_branch)
         if between is not None:

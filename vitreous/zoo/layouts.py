@@ -27,19 +27,15 @@ class Checkpoint:
     notes: list[str] = field(default_factory=list)
 
 
+_FLAX = "MultiHeadDotProductAttention_1"
 # Our name: that of timm, transformers (version 5, and older ones) and Google; empty where a layout has none.
 _BLOCK = {
     "attention_norm": ("norm1", "layernorm_before", "", "LayerNorm_0"),
     "attention.qkv": ("attn.qkv", "", "", ""),
-    "attention.q": ("", "attention.q_proj", "attention.attention.query", "MultiHeadDotProductAttention_1.query"),
-    "attention.k": ("", "attention.k_proj", "attention.attention.key", "MultiHeadDotProductAttention_1.key"),
-    "attention.v": ("", "attention.v_proj", "attention.attention.value", "MultiHeadDotProductAttention_1.value"),
-    "attention.project": (
-        "attn.proj",
-        "attention.o_proj",
-        "attention.output.dense",
-        "MultiHeadDotProductAttention_1.out",
-    ),
+    "attention.q": ("", "attention.q_proj", "attention.attention.query", f"{_FLAX}.query"),
+    "attention.k": ("", "attention.k_proj", "attention.attention.key", f"{_FLAX}.key"),
+    "attention.v": ("", "attention.v_proj", "attention.attention.value", f"{_FLAX}.value"),
+    "attention.project": ("attn.proj", "attention.o_proj", "attention.output.dense", f"{_FLAX}.out"),
     "attention.query_norm": ("attn.q_norm", "", "", ""),
     "attention.key_norm": ("attn.k_norm", "", "", ""),
     "attention_branch.scale": ("ls1.gamma", "", "", ""),
@@ -56,8 +52,7 @@ _MODEL = {
     "head.layers.0": ("head", "classifier", "", "head"),
 }
 _TIMM, _HF, _GOOGLE = slice(0, 1), slice(1, 3), slice(3, 4)  # columns of the tables
-# settings that timm can express
-_TIMM_SETTINGS = {
+_TIMM_SETTINGS = {  # that timm can express
     *("out", "dim", "depth", "heads", "registers", "qk_norm", "layer_scale", "eps", "origin", "spacing"),
     *("dropout", "attention_dropout", "drop_path"),
 }

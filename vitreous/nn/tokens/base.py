@@ -158,8 +158,8 @@ def check_elements(x: Tensor, rows: int, most: int, weight: Tensor) -> None:
 def check_mask(mask: Tensor, shape: Sequence[int]) -> None:
     """Raise `InputError` unless a mask is boolean and has this shape."""
     if mask.dtype != torch.bool or tuple(mask.shape) != tuple(shape):
-        found = f"{mask.dtype} of shape {format_shape(mask.shape)}"
-        raise InputError(f"mask: found {found}, expected torch.bool of shape {format_shape(shape)}")
+        actual = f"{mask.dtype} of shape {format_shape(mask.shape)}"
+        raise InputError(f"mask: found {actual}, expected torch.bool of shape {format_shape(shape)}")
 
 
 def check_alone(mask: Tensor | None, coords: Tensor | None, what: str) -> None:
