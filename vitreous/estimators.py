@@ -270,7 +270,8 @@ class ViTClassifier(ClassifierMixin, _Estimator):  # type: ignore[misc]
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """The likeliest class of each sample."""
-        likeliest: NDArray[Any] = self.classes_[self.predict_proba(X).argmax(axis=1)]
+        probabilities = self.predict_proba(X)  # checks that the estimator is fitted
+        likeliest: NDArray[Any] = self.classes_[probabilities.argmax(axis=1)]
         return likeliest
 
     def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
