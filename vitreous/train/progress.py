@@ -14,12 +14,12 @@ from vitreous.core.extras import load_extra
 class Bar:
     """A bar in `progress`, a context manager, with loss, score and rate; without a terminal, a line per evaluation."""
 
-    def __init__(self, name: str, steps: int, batch: int, done: int = 0) -> None:
+    def __init__(self, name: str, steps: int, batch: int, done: int = 0, shown: bool = True) -> None:
         self.console = Console(stderr=True)
         self.batch, self.loss, self.score = batch, "", ""
         times = TextColumn("{task.fields[status]}"), TimeElapsedColumn(), TimeRemainingColumn()
         columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), *times
-        hidden = not self.console.is_terminal
+        hidden = not shown or not self.console.is_terminal
         self.progress = Progress(*columns, console=self.console, transient=True, disable=hidden)
         self.task = self.progress.add_task(name, total=steps, completed=done, status="")
 

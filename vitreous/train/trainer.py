@@ -67,7 +67,7 @@ def _run(loop: Loop, saved_model: nn.Module, tensorboard: bool, bar: bool) -> No
         write_experiment(job, folder, job.describe(folder), loop.accelerator)
         watchers.append(Log(folder / METRICS, loop.done))
         watchers += [TensorBoard(str(folder / "tensorboard"))] if tensorboard else []
-    progress_bar = Bar(folder.name, settings.steps, settings.batch, loop.done)
+    progress_bar = Bar(folder.name, settings.steps, settings.batch, loop.done, shown=main and bar)
     with progress_bar.progress:
         loop.fit(save, watchers + ([progress_bar] if main and bar else []))
     if settings.keep == "last" or not job.validates:
