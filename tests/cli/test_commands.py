@@ -161,6 +161,7 @@ def test_mistakes_in_training_are_one_line(capsys: pytest.CaptureFixture[str], t
     assert "no labels to train on" in fails(capsys, "train", data, "--out", out)
     assert "is no run folder" in fails(capsys, "predict", str(tmp_path), data)
     assert "is no finished run" in fails(capsys, "compare", str(tmp_path))
+    assert "found no runs" in fails(capsys, "compare")
     assert "is no run folder" in fails(capsys, "eval", out, data)
     if not torch.cuda.is_available():
         assert "no CUDA device" in fails(capsys, "train", "digits", "--out", out, "--device", "cuda")

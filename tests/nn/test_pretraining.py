@@ -207,16 +207,17 @@ def test_the_contrast_is_the_mean_of_two_cross_entropies() -> None:
 
 
 @pytest.mark.parametrize(
-    ("method", "config", "told"),
+    ("method", "config", "message"),
     [
         ("denoise", LISTS["peaks"], "tokens = patch, set, packed, found 'peaks'"),
         ("contrast", LISTS["lines"], "found 'lines'"),
         ("masked", ViTConfig(input=(2, 9), tokens="set", position="none", pool="mean", **SMALL), "coordinates"),
         ("masked", ViTConfig(input=(1, 64), patch=(2,), attention="window", window=(4,), **SMALL), "full attention"),
+        ("masked", ViTConfig(input=(1, 64), patch=(4,), thresholds=True, **SMALL), "cannot have thresholds"),
     ],
 )
-def test_what_a_method_is_not_made_for_is_said_in_one_line(method: str, config: ViTConfig, told: str) -> None:
-    with pytest.raises(InputError, match=told) as fault:
+def test_what_a_method_is_not_made_for_is_said_in_one_line(method: str, config: ViTConfig, message: str) -> None:
+    with pytest.raises(InputError, match=message) as fault:
         BUILD[method](ViT(config), PretrainConfig(method))
     assert "\n" not in str(fault.value)
 

@@ -9,6 +9,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 import vitreous as vt
 from vitreous.core.errors import InputError
+from vitreous.nn import ATTENTIONS, ViTConfig
 from vitreous.zoo import VARIANTS, model_config, model_cost, model_parts
 
 PARAMETERS = {  # S2.5, S4.6, and timm's figures
@@ -100,3 +101,13 @@ def test_an_unknown_override_lists_the_fields() -> None:
 def test_list_models_takes_a_pattern() -> None:
     assert vt.list_models("vit_huge*") == ["vit_huge_patch14_224"]
     assert len(vt.list_models()) == len(VARIANTS)
+
+
+@pytest.mark.parametrize("attention", ATTENTIONS)
+def test_the_parts_of_every_kind_of_attention_add_up(attention: str) -> None:
+    window = {"window": 3} if attention == "window" else {}
+    shape = {"input": (1, 64), "patch": (4,), "dim": 32, "depth": 2, "heads": 2}
+    config = ViTConfig(**shape, out=2, pool="mean", cls=False, attention=attention, **window)
+    cost = model_cost(config)
+    assert sum(count for _, _, count in model_parts(config)) == cost.parameters
+    assert cost.flops > 2 * cost.tokens * 32**2

@@ -13,5 +13,8 @@ def compare(runs: Annotated[tuple[Path, ...], Positional, arg(metavar="RUN...")]
         runs: folders of finished runs.
     """
     from vitreous.cli.output import print_results
+    from vitreous.core.errors import InputError
 
+    if not runs:
+        raise InputError("compare: found no runs, expected folders of finished runs")
     print_results(runs)

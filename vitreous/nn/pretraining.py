@@ -65,6 +65,8 @@ class PretrainConfig(Settings):
             raise InputError(f"method: {self.method!r} is made for tokens = {supported}, found {encoder.tokens!r}")
         if self.method == "masked":
             encoder.check_reducible("masked")
+            if encoder.thresholds:
+                raise InputError("method: 'masked' hides tokens itself, so its encoder cannot have thresholds")
 
 
 Panels = tuple[Tensor, Tensor, Tensor]

@@ -147,10 +147,11 @@ class Window(Sparse):
         moved = (queries[:, None] - keys[None]).reshape(len(queries), -1, len(shape))  # (queries, keys, axes)
         self.register_buffer("moved", moved, persistent=False)
         self.register_buffer("near", (moved.abs() <= torch.tensor(self.window)).all(-1), persistent=False)
-        self.register_buffer("inside", self._around(torch.ones(1, 1, math.prod(shape), 1))[0, :, 0, :, 0] > 0, False)
+        inside = self._around(torch.ones(1, 1, math.prod(shape), 1, device="cpu"))[0, :, 0, :, 0] > 0
+        self.register_buffer("inside", inside.to(moved.device), persistent=False)
         # In 1-D all blocks but those at the ends share one mask.
-        changes = (self.inside[1:] != self.inside[:-1]).any(1).nonzero().flatten().tolist()
-        self.runs = [b - a for a, b in pairwise([-1, *changes, len(self.inside) - 1])]
+        changes = (inside[1:] != inside[:-1]).any(1).nonzero().flatten().tolist()
+        self.runs = [b - a for a, b in pairwise([-1, *changes, len(inside) - 1])]
 
     def _tokens(self, scored: Dot, v: Tensor, mask: Tensor | None, bias: BiasTable | None) -> Tensor:
         p, rank = self.prefix, len(self.shape)
