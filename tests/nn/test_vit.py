@@ -76,7 +76,7 @@ def test_every_parameter_gets_a_gradient(choices: dict[str, object]) -> None:
     assert not unused
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(
     seed=st.integers(0, 2**31), score=st.sampled_from([s for s in SCORES if s != "location"]), rank=st.integers(1, 3)
 )

@@ -31,7 +31,7 @@ def send_requests(client: TestClient, path: str, method: str, mode: Any, count: 
         api = schemathesis.openapi.from_dict(client.get("/openapi.json").json())
         strategy = api[path][method].as_strategy(generation_mode=mode)
 
-    @settings(max_examples=count, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
+    @settings(max_examples=count, suppress_health_check=list(HealthCheck), derandomize=True)
     @given(case=strategy)
     def check(case: Any) -> None:
         request = requests.Request(**case.as_transport_kwargs(base_url=HOME)).prepare()

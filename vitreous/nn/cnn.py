@@ -107,6 +107,9 @@ class CNNConfig(Settings):
             raise InputError(f"nonlocal_after: found {self.nonlocal_after}, expected {expected}")
         if self.hexagonal and (len(self.grid) != 2 or self.stem == "large"):
             raise InputError(f"hexagonal: found input {self.input} and stem {self.stem!r}, expected 2-D and 'small'")
+        if self.stem == "large" and len(self.grid) == 3 and min(self.grid) < 8:
+            # On a CPU, torch 2.13 computes wrong gradients of the stem's strided convolution on such small volumes.
+            raise InputError(f"stem: found 'large' for input {self.input}, expected 8 or more samples along each axis")
         if bool(self.samples) != bool(self.traces):
             raise InputError(f"samples: found {self.samples} with traces = {self.traces}, expected both or neither")
         if self.samples > self.input[0]:

@@ -60,7 +60,7 @@ def test_a_round_lens_deflects_every_ray_by_its_einstein_radius_towards_its_cent
 
 
 @given(e1=component, e2=component, g1=component, g2=component)
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_the_divergence_of_the_deflection_is_twice_the_convergence_and_it_has_no_curl(
     e1: float, e2: float, g1: float, g2: float
 ) -> None:
@@ -72,7 +72,7 @@ def test_the_divergence_of_the_deflection_is_twice_the_convergence_and_it_has_no
 
 
 @given(e1=component, e2=component, g1=component, g2=component)
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_the_magnification_is_that_of_the_mapping(e1: float, e2: float, g1: float, g2: float) -> None:
     example = lens(1.1, e1, e2, g1, g2)
     slope = slopes(example)

@@ -69,7 +69,7 @@ def test_the_features_of_particles_are_those_of_their_four_vectors() -> None:
     torch.testing.assert_close(lorentz(coords.float())[:, other].double(), wanted[:, other], atol=2e-3, rtol=1e-5)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(seed=st.integers(0, 2**31), along=st.floats(-2, 2), around=st.floats(-7, 7), mass=st.sampled_from([0.0, 0.14]))
 def test_the_beam_has_no_preferred_frame(seed: int, along: float, around: float, mass: float) -> None:
     torch.manual_seed(seed)

@@ -77,7 +77,7 @@ def test_without_counting_members_equal_tokens_would_weigh_too_little(monkeypatc
     assert not torch.allclose(merged, model(x), atol=1e-3)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(seed=st.integers(0, 2**31), count=st.integers(2, 19), r=st.integers(1, 5), prefix=st.integers(0, 2))
 def test_sizes_and_sources_are_a_partition(seed: int, count: int, r: int, prefix: int) -> None:
     torch.manual_seed(seed)
@@ -103,7 +103,7 @@ def test_sizes_and_sources_are_a_partition(seed: int, count: int, r: int, prefix
                 torch.testing.assert_close(x[i, token], mean, atol=1e-5, rtol=1e-5)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(seed=st.integers(0, 2**31), count=st.integers(2, 12), r=st.integers(1, 6))
 def test_the_most_alike_pairs_are_merged(seed: int, count: int, r: int) -> None:
     """Bolya et al. 2023, section 3: of the best edges from one set to the other, the r best."""

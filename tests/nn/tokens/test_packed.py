@@ -44,7 +44,7 @@ def test_a_packed_set_is_the_set_that_is_told_its_parts(pool: str, position: str
     torch.testing.assert_close(packed(x), wanted, atol=0, rtol=0)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(seed=st.integers(0, 2**31), pool=st.sampled_from(["cls", "mean", "attention"]))
 def test_order_and_missing_elements_leave_no_trace(seed: int, pool: str) -> None:
     torch.manual_seed(seed)

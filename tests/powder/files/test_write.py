@@ -13,7 +13,7 @@ from vitreous.powder.files import read_pattern, write_pattern
 from vitreous.powder.pattern import Pattern
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(
     steps=st.lists(st.floats(0.001, 1), min_size=60, max_size=80),
     seed=st.integers(0, 99),
