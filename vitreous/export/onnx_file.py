@@ -19,7 +19,6 @@ from torch.export import Dim, ExportedProgram
 from vitreous.core.errors import InputError
 from vitreous.core.extras import load_extra
 from vitreous.core.version import __version__
-from vitreous.nn.config import ViTConfig
 from vitreous.run.onnx import ABOUT, VERSION
 from vitreous.run.predictor import Predictor
 from vitreous.run.task import Regression
@@ -84,7 +83,7 @@ def to_onnx(predictor: Predictor, max_bytes: int = MAX_BYTES) -> bytes:
     if size > max_bytes:
         raise InputError(f"export: the weights take {size / 1e9:.1f} GB, but one ONNX file holds 2; use --format torch")
     config = predictor.model.config
-    fused = isinstance(config, ViTConfig) and config.tokens in ("patch", "set")  # other tokens have masks
+    fused = config.tokenizer is not None and not config.tokenizer.has_mask
     with torch.no_grad(), quiet():
         exported = torch.onnx.export(
             export_program(predictor), input_names=["x"], dynamo=True, external_data=False, verbose=False,

@@ -37,6 +37,7 @@ class CNNConfig(Settings):
     """
 
     kind: ClassVar[str] = "cnn"
+    tokenizer: ClassVar[None] = None
     input: tuple[int, ...]
     """Channels, then samples along each axis."""
     out: int = 0

@@ -18,7 +18,6 @@ from torch import Tensor
 from vitreous.core.errors import InputError
 from vitreous.data.scale import Scaling
 from vitreous.data.source import Axis
-from vitreous.nn.config import ViTConfig
 from vitreous.nn.models import Model, config_from
 from vitreous.nn.reduction.merge import merged
 from vitreous.nn.reduction.reducer import measure_flops
@@ -49,7 +48,7 @@ class Predictor(AnyPredictor):
         self, model: Model, task: Task, scaling: Scaling, axes: Sequence[Axis], channels: Sequence[str], data: str = ""
     ) -> None:
         config = model.config
-        shorter = isinstance(config, ViTConfig) and config.tokens in ("set", "packed") and scaling.kind != "point"
+        shorter = config.tokenizer is not None and config.tokenizer.is_set and scaling.kind != "point"
         super().__init__(config.input, axes, channels, data, shorter)
         self.model, self.task, self.scaling = model.eval(), task, scaling
         self.classes, self.targets, self.scores = task.classes, task.targets, task.scores

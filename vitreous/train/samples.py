@@ -19,7 +19,6 @@ from vitreous.train.job import Job
 
 Change = Callable[[Tensor, Tensor], Batch]
 """Samples and targets to changed ones."""
-_ZERO_IS_MISSING = ("packed", "lines")  # tokens
 
 
 class SampleJob(Job):
@@ -43,8 +42,8 @@ class SampleJob(Job):
         self.accelerator, settings, config = accelerator, self.settings, self.config
         for augment in augments:
             augment.check(len(self.source.axes))
-        if isinstance(config, ViTConfig) and config.tokens in _ZERO_IS_MISSING and self.scale != "none":
-            missing = f"zeros mark missing elements of {config.tokens} samples"
+        if config.tokenizer is not None and config.tokenizer.zero_is_missing and self.scale != "none":
+            missing = f"zeros mark missing elements of {config.tokenizer.kind} samples"
             raise InputError(f"scale: found {self.scale!r}, but {missing}; expected 'none'")
         if settings.batch % (accelerator.num_processes * settings.accumulate):
             parts = f"{accelerator.num_processes} process(es) in {settings.accumulate} part(s)"

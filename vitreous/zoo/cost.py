@@ -40,7 +40,7 @@ def count_flops(config: Config, train: bool = False) -> int:
     """
     if isinstance(config, ViTConfig):
         config = replace(config, thresholds=False)
-    device = "cpu" if isinstance(config, ViTConfig) and config.tokens in ("peaks", "lines") else "meta"
+    device = "cpu" if config.tokenizer is not None and config.tokenizer.searches else "meta"
     with torch.device(device):
         model = build(config).train(train)
         inputs = example_inputs(config, 1)

@@ -198,7 +198,7 @@ def check_pairs(c: "ViTConfig") -> None:
     """Raise `InputError` unless a bias that is learned from pairs fits the other settings of a model."""
     if c.bias not in PAIRS:
         return
-    if c.tokens not in ("set", "packed"):
+    if not c.tokenizer.is_set:
         raise InputError(f"bias: {c.bias!r} needs the elements of a set; found tokens = {c.tokens!r}")
     if c.attention != "full":
         raise InputError(f"bias: {c.bias!r} needs attention = 'full', which looks at all pairs")

@@ -96,6 +96,14 @@ class TokenizerConfig(Settings):
     """The word for it in `ViTConfig(tokens=…)`."""
     builds: ClassVar[type[Tokenizer]]
     """The tokenizer."""
+    is_set: ClassVar[bool] = False
+    """Whether tokens are elements without an order, of which a sample may have fewer than the model takes."""
+    has_mask: ClassVar[bool] = True
+    """Whether samples themselves say which tokens are missing."""
+    zero_is_missing: ClassVar[bool] = False
+    """Whether zeros in a sample mark missing tokens, so that samples must not be scaled."""
+    searches: ClassVar[bool] = False
+    """Whether tokens are searched for in the values of a sample."""
 
     @property
     def is_grid(self) -> bool:

@@ -97,6 +97,8 @@ class LineTokens(TokenizerConfig):
     """A list of lines. The model's `input` is `(numbers of a line, largest number of lines)`."""
 
     kind: ClassVar[str] = "lines"
+    zero_is_missing: ClassVar[bool] = True
+    searches: ClassVar[bool] = True
     builds: ClassVar[type[Tokenizer]] = LineTokenizer
 
     def complete(self, c: "ViTConfig") -> Self:
@@ -181,6 +183,7 @@ class PeakTokens(TokenizerConfig):
     """The peaks of a one-channel spectrum. The model's `input` is `(1, samples)`."""
 
     kind: ClassVar[str] = "peaks"
+    searches: ClassVar[bool] = True
     builds: ClassVar[type[Tokenizer]] = PeakTokenizer
     peaks: int = 0
     """The largest number of peaks."""

@@ -114,6 +114,7 @@ class PatchTokens(TokenizerConfig):
     """Patches of a grid. The model's `input` is `(channels, samples along each axis)`."""
 
     kind: ClassVar[str] = "patch"
+    has_mask: ClassVar[bool] = False
     builds: ClassVar[type[Tokenizer]] = PatchTokenizer
     patch: tuple[int, ...] = ()
     """Samples of a patch along each axis; one number serves all axes."""

@@ -55,6 +55,8 @@ class SetTokens(TokenizerConfig):
     """
 
     kind: ClassVar[str] = "set"
+    is_set: ClassVar[bool] = True
+    has_mask: ClassVar[bool] = False
     builds: ClassVar[type[Tokenizer]] = SetTokenizer
     axes: int = 0
     """Coordinates of an element."""
@@ -106,6 +108,8 @@ class PackedTokens(SetTokens):
     """
 
     kind: ClassVar[str] = "packed"
+    has_mask: ClassVar[bool] = True
+    zero_is_missing: ClassVar[bool] = True
     builds: ClassVar[type[Tokenizer]] = PackedTokenizer
     stem: tuple[int, ...] = ()
     """Widths of convolutions along a trace, the first features of an element; each halves it (S2.8)."""
