@@ -15,7 +15,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -51,9 +51,9 @@ class Service:
 
 
 @contextmanager
-def service(model: Path, device: str, *words: str) -> Iterator[Service]:
-    """Run a service of a model."""
-    command = [sys.executable, "-m", "vitreous", "serve", str(model), "--port", "0", "--device", device, *words]
+def service(models: Sequence[Path], device: str, *words: str) -> Iterator[Service]:
+    """Run a service of models."""
+    command = [sys.executable, "-m", "vitreous", "serve", *map(str, models), "--port", "0", "--device", device, *words]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None
