@@ -170,21 +170,6 @@ def test_an_npy_file_is_mapped(tmp_path: Path) -> None:
     assert source.axes == (Axis(),)
 
 
-@pytest.mark.parametrize("user_block", [0, 512])
-def test_hdf5_in_one_piece_is_mapped_and_otherwise_loaded(tmp_path: Path, user_block: int) -> None:
-    path = tmp_path / "x.h5"
-    with h5py.File(path, "w", userblock_size=user_block) as file:
-        file["x"] = X
-    mapped = read_spectra(path)
-    assert isinstance(mapped.x, np.memmap)
-    assert np.array_equal(mapped.x[:, 0], X)
-    with h5py.File(path, "w", userblock_size=user_block) as file:
-        file.create_dataset("x", data=X, compression="gzip")
-    loaded = read_spectra(path)
-    assert not isinstance(loaded.x, np.memmap)
-    assert np.array_equal(loaded.x[:, 0], X)
-
-
 def test_hdf5_keeps_units_beside_the_arrays(tmp_path: Path) -> None:
     with h5py.File(tmp_path / "x.h5", "w") as file:
         file["x"], file["two_theta"], file["count"] = X, AXIS, np.arange(N)

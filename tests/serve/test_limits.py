@@ -82,6 +82,18 @@ def test_the_unpacked_size_of_an_archive_is_limited(client: TestClient) -> None:
     assert "unpacks to" in post_error(client, "/v1/index", files={"file": ("a.rasx", packed.getvalue())})
 
 
+@pytest.mark.parametrize("suffix", [".npy", ".npz"])
+def test_an_array_of_a_false_shape_is_refused(suffix: str, client: TestClient) -> None:
+    array, packed = io.BytesIO(), io.BytesIO()
+    header = {"descr": "<f4", "fortran_order": False, "shape": (500_000, 1000)}  # 2 GB
+    np.lib.format.write_array_header_1_0(array, header)
+    with zipfile.ZipFile(packed, "w") as archive:
+        archive.writestr("x.npy", array.getvalue())
+    content = array if suffix == ".npy" else packed
+    upload = {"data": {"model": "run"}, "files": {"file": (f"a{suffix}", content.getvalue())}}
+    assert "states shape (500000, 1000) of float32" in post_error(client, PATH, **upload)
+
+
 def test_other_formats_are_refused(client: TestClient) -> None:
     content = io.BytesIO()
     np.save(content, np.array([{"a": 1}], dtype=object), allow_pickle=True)

@@ -13,6 +13,7 @@ from torch import nn
 
 from vitreous.bench.peers import OURS, build
 from vitreous.bench.timing import Setting, make_step
+from vitreous.core import memory
 from vitreous.nn import ViTConfig
 from vitreous.nn.models import Config
 from vitreous.zoo.cost import example_inputs
@@ -21,7 +22,6 @@ PeakMemory = dict[str, list[int | None]]
 """Bytes by library, for each batch; None if the batch does not fit."""
 _CLEAR = 1 << 26  # growth in bytes that exceeds the noise of the allocator
 _STATUS = Path("/proc/self/status")
-_GROUP = Path("/sys/fs/cgroup")  # a container's own limit
 
 
 class Peak:
@@ -50,7 +50,7 @@ class Peak:
             torch.cuda.synchronize()
             return torch.cuda.max_memory_allocated()
         if _STATUS.is_file():
-            return _read_bytes(_STATUS, "VmHWM")
+            return memory.read_proc(_STATUS, "VmHWM")
         import resource
 
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
@@ -60,24 +60,12 @@ class Peak:
         return self._peak() - self.base
 
 
-def _read_bytes(path: Path, name: str) -> int:
-    """A number of a file in /proc, which has lines such as `VmSize:  123 kB`."""
-    values = dict(line.split(":", 1) for line in path.read_text().splitlines())
-    return int(values[name].split()[0]) * 1024
-
-
 def available_memory(device: str) -> int:
     """Available bytes; 0 if unknown."""
     if device == "cuda":
         torch.cuda.empty_cache()
         return torch.cuda.mem_get_info()[0]
-    limits = []
-    with suppress(OSError, ValueError):
-        limits.append(_read_bytes(Path("/proc/meminfo"), "MemAvailable"))
-    with suppress(OSError, ValueError):  # the limit may be "max"
-        most, used = (int((_GROUP / name).read_text()) for name in ("memory.max", "memory.current"))
-        limits.append(most - used)
-    return min(limits, default=0)
+    return memory.available_memory()
 
 
 def limit_memory(more: int) -> None:
@@ -86,7 +74,7 @@ def limit_memory(more: int) -> None:
         import resource
 
         _, hard = resource.getrlimit(resource.RLIMIT_AS)
-        most = _read_bytes(_STATUS, "VmSize") + more
+        most = memory.read_proc(_STATUS, "VmSize") + more
         resource.setrlimit(resource.RLIMIT_AS, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))
 
 

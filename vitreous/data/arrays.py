@@ -1,21 +1,22 @@
-"""NPY, NPZ and HDF5 files: spectra and targets as named arrays, memory-mapped where possible."""
+"""NPY, NPZ and HDF5 files: spectra and targets as named arrays. NPY files are memory-mapped."""
 
+import math
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from vitreous.core.errors import InputError
-from vitreous.core.extras import load_extra
+from vitreous.core.errors import InputError, first_line
+from vitreous.core.memory import check_memory
+from vitreous.data.hdf5 import HOLDS_OBJECTS, dataset_names, dataset_unit, open_hdf5, read_dataset
 from vitreous.data.source import PARTS, Target
 from vitreous.data.tables import CLASS, Column, Contents, find_targets, join_names, parse_target, read_csv, read_targets
-from vitreous.data.uploads import InputFile, Upload
+from vitreous.data.uploads import InputFile, Upload, file_size
 
 _AXES = {"axis": "", "wavelength": "", "two_theta": "degrees"}  # names of arrays that hold the axis, and their unit
-_HOLDS_OBJECTS = "holds Python objects, expected numbers; are the spectra of unequal length?"
 
 
 class Arrays(NamedTuple):
@@ -28,14 +29,11 @@ class Arrays(NamedTuple):
 
 def read_npy(path: InputFile, words: Sequence[str], axis: str | None) -> Contents:
     """Read spectra from an array; targets and parts come from a CSV file of the same stem."""
-    try:
-        if isinstance(path, Upload):
-            x = np.lib.format.read_array(path.open(), allow_pickle=False)
-        else:
-            x = np.lib.format.open_memmap(path, mode="r")
-    except ValueError as error:
-        is_object = "object" in str(error).lower()
-        raise InputError(_HOLDS_OBJECTS if is_object else f"not a NumPy array, or damaged ({error})") from None
+    with path.open("rb") as file:
+        check_npy(file, file_size(path))
+        file.seek(0)
+        # a file on disk is mapped, so that it may be larger than memory
+        x = np.load(file, allow_pickle=False) if isinstance(path, Upload) else np.load(path, mmap_mode="r")
     table_path = None if isinstance(path, Upload) else path.with_suffix(".csv")
     if table_path is None or not table_path.is_file():
         if words:
@@ -48,6 +46,21 @@ def read_npy(path: InputFile, words: Sequence[str], axis: str | None) -> Content
         return Contents(x, *read_targets(frame, words))
     except InputError as error:
         raise InputError(f"{table_path.name}: {error}") from None
+
+
+def check_npy(file: IO[bytes], size: int) -> None:
+    """Raise `InputError` if the array that an NPY header describes does not fill the rest of the `size` bytes."""
+    try:
+        is_first_version = np.lib.format.read_magic(file) == (1, 0)
+        read_header = np.lib.format.read_array_header_1_0 if is_first_version else np.lib.format.read_array_header_2_0
+        shape, _, dtype = read_header(file)
+    except Exception as error:  # damaged headers make NumPy raise exceptions of several types
+        raise InputError(f"has no valid NumPy header ({first_line(error)})") from None
+    if dtype.hasobject:
+        raise InputError(HOLDS_OBJECTS)
+    stated, stored = math.prod(shape) * dtype.itemsize, size - file.tell()
+    if stated != stored:
+        raise InputError(f"states shape {shape} of {dtype}, {stated} bytes, but holds {stored} bytes")
 
 
 def read_archive(path: InputFile, words: Sequence[str], axis: str | None) -> Contents:
@@ -65,35 +78,24 @@ def _open_npz(path: InputFile) -> Iterator[Arrays]:
         with np.load(file, allow_pickle=False) as archive:
 
             def read(name: str) -> NDArray[Any]:
+                size = archive.zip.getinfo(f"{name}.npy").file_size
+                check_memory(size, f"array {name!r}")
                 try:
-                    return np.asarray(archive[name])
-                except ValueError as error:
-                    raise InputError(f"array {name!r} {_HOLDS_OBJECTS if 'Object' in str(error) else error}") from None
+                    with archive.zip.open(f"{name}.npy") as member:
+                        check_npy(member, size)
+                except InputError as error:
+                    raise InputError(f"array {name!r} {error}") from None
+                return np.asarray(archive[name])
 
             yield Arrays(archive.files, read, {})
 
 
 @contextmanager
 def _open_hdf5(path: InputFile) -> Iterator[Arrays]:
-    h5py = load_extra("h5py")
-    with h5py.File(path.open() if isinstance(path, Upload) else path, "r") as file:
-        sets = {name: item for name, item in file.items() if isinstance(item, h5py.Dataset)}
-        texts = {name: item.attrs["units"] for name, item in sets.items() if "units" in item.attrs}  # as in NeXus
-        units = {name: text.decode() if isinstance(text, bytes) else str(text) for name, text in texts.items()}
-        yield Arrays(list(sets), lambda name: _read_dataset(path, sets[name]), units)
-
-
-def _read_dataset(path: InputFile, dataset: Any) -> NDArray[Any]:
-    """Map a contiguous dataset of numbers; load any other (chunked, compressed, compact, external, text)."""
-    if load_extra("h5py").check_string_dtype(dataset.dtype):
-        return np.asarray(dataset.asstr()[...]).astype(str)
-    if dataset.dtype.kind == "O":
-        raise InputError(f"array {dataset.name.strip('/')!r} {_HOLDS_OBJECTS}")
-    offset = None if dataset.external else dataset.id.get_offset()
-    has_numbers = dataset.dtype.kind in "fiu" and dataset.shape and dataset.size
-    if isinstance(path, Upload) or offset is None or not has_numbers:
-        return np.asarray(dataset[...])
-    return np.memmap(path, dataset.dtype, "r", offset, dataset.shape)
+    with open_hdf5(path) as file:
+        names = dataset_names(file)
+        units = {name: dataset_unit(file, name) for name in names}
+        yield Arrays(names, lambda name: read_dataset(path, file, name), units)
 
 
 def _contents(arrays: Arrays, words: Sequence[str], axis: str | None) -> Contents:
@@ -114,6 +116,7 @@ def _contents(arrays: Arrays, words: Sequence[str], axis: str | None) -> Content
     points, name, unit = _find_axis(arrays, blocks[0].shape[-1], axis, {column.target.name for column in columns})
     if prefixes == [""]:
         return Contents(blocks[0], columns, {}, points, name, unit)
+    check_memory(sum(block.nbytes for block in blocks), "spectra of all parts together")
     rows = np.split(np.arange(sum(counts)), np.cumsum(counts)[:-1])
     x = np.concatenate([np.asarray(block) for block in blocks])
     return Contents(x, columns, dict(zip(parts, rows, strict=True)), points, name, unit)

@@ -2,6 +2,7 @@
 
 import gzip
 import hashlib
+import io
 import os
 import zlib
 from pathlib import Path
@@ -25,6 +26,7 @@ MNIST = {
     "t10k-labels-idx1-ubyte": "ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2",
 }
 _IMAGE_HEADER, _LABEL_HEADER = 16, 8  # bytes before the pixels and before the labels of an idx file
+_MAX_BYTES = 1 << 26  # to unpack; the largest file has 47 MB
 _AXES = (Axis("y", "px"), Axis("x", "px"))
 _CLASSES = tuple("0123456789")
 WHITE = {"digits": 1.0, "mnist": 255.0}
@@ -67,9 +69,8 @@ def _read(folder: Path, name: str) -> NDArray[np.uint8]:
     local = (path for path in (folder / name, folder / f"{name}.gz") if path.is_file())
     path = next(local, None) or _fetch(folder, name)
     try:
-        content = path.read_bytes()
-        if path.suffix == ".gz":
-            content = gzip.decompress(content)
+        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+            content = file.read(_MAX_BYTES)
     except (OSError, EOFError, zlib.error) as error:
         raise InputError(f"{path}: cannot be read ({error})") from None
     digest = hashlib.sha256(content).hexdigest()
@@ -89,7 +90,9 @@ def _fetch(folder: Path, name: str) -> Path:
     for mirror in MIRRORS:
         try:
             compressed = _download(f"{mirror}{name}.gz")
-            if hashlib.sha256(gzip.decompress(compressed)).hexdigest() == MNIST[name]:
+            with gzip.open(io.BytesIO(compressed)) as file:
+                content = file.read(_MAX_BYTES)
+            if hashlib.sha256(content).hexdigest() == MNIST[name]:
                 folder.mkdir(parents=True, exist_ok=True)
                 write_atomically(folder / f"{name}.gz", compressed)
                 return folder / f"{name}.gz"
@@ -113,7 +116,7 @@ def _download(url: str) -> bytes:
     ):
         task = progress.add_task(url.rpartition("/")[2], total=int(response.headers.get("Content-Length") or 0) or None)
         content = bytearray()
-        while chunk := response.read(1 << 16):
+        while len(content) < _MAX_BYTES and (chunk := response.read(1 << 16)):
             content += chunk
             progress.update(task, advance=len(chunk))
     return bytes(content)

@@ -1,5 +1,6 @@
 """Read images from class folders or from a list of files: 8 or 16 bits or float, grey or colour, of equal size."""
 
+import math
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from os import PathLike
@@ -9,8 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vitreous.core.errors import InputError, check_choice
+from vitreous.core.errors import InputError, check_choice, first_line
 from vitreous.core.extras import load_extra
+from vitreous.core.memory import check_memory
+from vitreous.data.arrays import check_npy
 from vitreous.data.source import Axis, Source
 from vitreous.data.uploads import InputFile, InputPath, as_input_file, file_size
 
@@ -20,6 +23,7 @@ _PARTS = {"train": "train", "val": "validation", "validation": "validation", "te
 _IGNORED = ("thumbs.db", "desktop.ini")  # written by file browsers; names that start with a dot are ignored too
 _CHANNELS = {1: ("grey",), 3: ("red", "green", "blue")}
 _AXES = (Axis("y", "px"), Axis("x", "px"))
+_DECODED_BYTES = 8  # of a pixel while an image is read: 4 in PIL, and up to 4 in our array
 _LUMA = np.array([0.299, 0.587, 0.114], dtype=np.float32)  # ITU-R 601, as in PIL
 
 Size = int | tuple[int, int]
@@ -113,6 +117,7 @@ def _load(
     for path in files:
         image = _read(path, pixels)
         image = image if shape is None else _resize(image, shape)
+        check_memory(len(files) * image.nbytes, f"{path}: {len(files)} images of this size")
         first = images[0] if images else image
         if image.shape[:2] != first.shape[:2]:
             size_here, size_there = ("×".join(map(str, each.shape[:2])) for each in (image, first))
@@ -125,7 +130,9 @@ def _load(
         images.append(image)
     if channels is None:
         channels = 3 if any(image.ndim == 3 for image in images) else 1
-    x = np.empty((len(images), channels, *images[0].shape[:2]), dtype=images[0].dtype)
+    shape = len(images), channels, *images[0].shape[:2]
+    check_memory(math.prod(shape) * images[0].dtype.itemsize, f"{files[0].name} and the other images")
+    x = np.empty(shape, dtype=images[0].dtype)
     for row in reversed(range(len(x))):
         x[row] = _convert_channels(images.pop(), channels)  # frees each image, so that memory holds one copy
     return x
@@ -152,14 +159,17 @@ def _check_pixels(path: InputFile, count: int, limit: int | None) -> None:
 
 
 def _read_array(path: InputFile) -> NDArray[Any]:
+    size = file_size(path)
+    check_memory(size, str(path))
     try:
         with path.open("rb") as file:
-            array = np.load(file, allow_pickle=False)
-    except Exception:  # damaged files make NumPy raise exceptions of any type
-        raise InputError(f"{path}: not a NumPy array, or damaged") from None
-    if not isinstance(array, np.ndarray) or array.ndim != 2 or array.dtype.kind not in "fiub" or 0 in array.shape:
-        content = f"shape {array.shape} of {array.dtype}" if isinstance(array, np.ndarray) else "an archive"
-        raise InputError(f"{path}: found {content}, expected a 2-D array of numbers")
+            check_npy(file, size)
+            file.seek(0)
+            array: NDArray[Any] = np.load(file, allow_pickle=False)
+    except Exception as error:  # damaged files make NumPy raise exceptions of any type
+        raise InputError(f"{path}: not a NumPy array, or damaged ({first_line(error)})") from None
+    if array.ndim != 2 or array.dtype.kind not in "fiub" or 0 in array.shape:
+        raise InputError(f"{path}: found shape {array.shape} of {array.dtype}, expected a 2-D array of numbers")
     return array if array.dtype in (np.uint8, np.uint16) else array.astype(np.float32)
 
 
@@ -169,7 +179,9 @@ def _read_picture(path: InputFile, pixels: int | None) -> NDArray[Any]:
         with warnings.catch_warnings():
             warnings.simplefilter("error", Image.DecompressionBombWarning)
             with path.open("rb") as file, Image.open(file, formats=_FORMATS) as picture:
-                _check_pixels(path, picture.width * picture.height, pixels)  # before decoding
+                count = picture.width * picture.height
+                _check_pixels(path, count, pixels)  # before decoding
+                check_memory(_DECODED_BYTES * count, str(path))
                 if picture.format == "TIFF" and getattr(picture, "n_frames", 1) > 1:
                     raise InputError(f"{path}: found {picture.n_frames} frames, expected one")
                 ImageOps.exif_transpose(picture, in_place=True)

@@ -1,5 +1,6 @@
 """Read spectra from CSV, Parquet, NPY, NPZ and HDF5 files, one spectrum per row, on an evenly spaced axis."""
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from os import PathLike
 from pathlib import Path
@@ -9,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vitreous.core.errors import InputError, check_choice, first_line
+from vitreous.core.memory import check_memory
 from vitreous.data.arrays import read_archive, read_npy
 from vitreous.data.source import Axis, Source
 from vitreous.data.tables import Contents, encode_targets, read_csv, read_parquet, table_contents
@@ -40,8 +42,11 @@ def read_spectra(
     NPZ and HDF5: arrays `x` and, by default, `y`; or `train_x`, `train_y`, `test_x` and `test_y`, which also define the
     parts. An array `axis`, `wavelength`, `two_theta` or `…_nm` is the axis.
 
-    NPY: the spectra, with targets and `split` in a CSV file of the same stem. NPY files and contiguous HDF5 datasets
-    are memory-mapped. An uneven axis is resampled linearly onto an even one, in memory.
+    NPY: the spectra, with targets and `split` in a CSV file of the same stem. The array is memory-mapped.
+
+    An uneven axis is resampled linearly onto an even one, in memory. Files that take more memory than `check_memory`
+    allows are refused before they are read. NPY files and a large uncompressed HDF5 dataset `x` are not loaded: their
+    rows are read when they are needed.
 
     Args:
         path: the file; its suffix determines the format.
@@ -144,7 +149,9 @@ def _resample_evenly(x: NDArray[Any], points: NDArray[Any]) -> tuple[NDArray[Any
     direction = np.sign(spacing)
     left = np.clip(np.searchsorted(direction * points, direction * even, side="right") - 1, 0, len(points) - 2)
     fraction = (even - points[left]) / (points[left + 1] - points[left])
-    out = np.empty(x.shape, dtype=np.result_type(x.dtype, np.float32))
+    dtype = np.result_type(x.dtype, np.float32)
+    check_memory(math.prod(x.shape) * dtype.itemsize, "spectra on an evenly spaced axis")
+    out = np.empty(x.shape, dtype=dtype)
     for rows in _chunks(x):
         out[rows] = x[rows][..., left] * (1 - fraction) + x[rows][..., left + 1] * fraction
     return out, origin, spacing

@@ -14,12 +14,15 @@ from numpy.typing import NDArray
 
 from vitreous.core.errors import InputError
 from vitreous.core.extras import load_extra
+from vitreous.core.memory import check_memory
 from vitreous.data.source import PARTS, Target
 from vitreous.data.uploads import InputFile
 
 CLASS = "class"
 """In place of a unit, marks numbers as class labels: `kind:class`."""
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+_WIDTHS = {"BOOLEAN": 1, "INT32": 4, "FLOAT": 4}  # bytes of a value, by its type in Parquet; 8 for the others
+_COPIES = 4  # of the values while a table is read, at most: those of the parser, of pandas and our own
 _MISSING = ["", "nan", "NaN", "NA"]  # not `None` or `null`, which may be class names
 
 
@@ -46,7 +49,8 @@ class Column:
         if values.dtype.kind == "f" and np.all(values == np.round(values)):
             values = values.astype(np.int64)
         elif values.dtype.kind == "O":
-            values = values.astype(str)
+            check_memory(4 * len(values) * max(map(len, values), default=0), f"target {name!r}")
+            values = values.astype(str)  # pads all labels to the longest
         names, numbers = np.unique(values, return_inverse=True)
         return numbers.astype(np.int64), tuple(str(name) for name in names)
 
@@ -130,9 +134,28 @@ def read_parquet(path: InputFile) -> Any:
     """A pandas frame whose column names are the headers."""
     load_extra("pyarrow")
     with path.open("rb") as file:
-        frame = load_extra("pandas").read_parquet(file, engine="pyarrow")
+        metadata = load_extra("pyarrow.parquet").read_metadata(file)
+        check_memory(_COPIES * _decoded_size(metadata), "table")
+        columns = (metadata.schema.column(index) for index in range(metadata.num_columns))
+        texts = [column.path for column in columns if column.physical_type == "BYTE_ARRAY"]
+        file.seek(0)
+        # repeated texts stay references to a dictionary, which may be much smaller
+        frame = load_extra("pandas").read_parquet(file, engine="pyarrow", read_dictionary=texts)
     frame.columns = [str(name).strip() for name in frame.columns]
     return frame
+
+
+def _decoded_size(metadata: Any) -> int:
+    """Bytes of the values of a Parquet file, which stores repeated ones as a count."""
+    schemas = [metadata.schema.column(index) for index in range(metadata.num_columns)]
+    widths = [max(schema.length or 0, _WIDTHS.get(schema.physical_type, 8)) for schema in schemas]
+    total = 0
+    for number in range(metadata.num_row_groups):
+        group = metadata.row_group(number)
+        for index, width in enumerate(widths):
+            column = group.column(index)
+            total += max(column.num_values * width, column.total_uncompressed_size)
+    return total
 
 
 def _scan(path: InputFile) -> tuple[str, list[str]]:
@@ -145,9 +168,12 @@ def _scan(path: InputFile) -> tuple[str, list[str]]:
         file.seek(0)
         rows = csv.reader(file, delimiter=separator, skipinitialspace=True)
         headers = next(row for row in rows if row)
+        count = 0
         for row in rows:
+            count += 1
             if row and len(row) != len(headers):
                 raise InputError(f"ragged: line {rows.line_num} has {len(row)} cells, the header has {len(headers)}")
+    check_memory(_COPIES * 8 * count * len(headers), "table")
     return separator, [name.strip() for name in headers]
 
 
