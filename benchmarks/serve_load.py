@@ -251,7 +251,10 @@ def main(
         predictor = load(model, "cpu" if model.suffix == ".onnx" else device)
         work = Workload.of(predictor)
         rates = [statistics.median(offline_rate(predictor, work, count) for _ in range(3)) for count in (1, clients)]
-        with service(model, device, "--batch", "1") as one, service(model, device, "--batch", str(clients)) as batched:
+        with (
+            service([model], device, "--batch", "1") as one,
+            service([model], device, "--batch", str(clients)) as batched,
+        ):
             pairs = compare_services(one, batched, work, clients, seconds, rounds)
             table.add_row(str(model.name), *format_pairs(pairs, work, rates))
             if overload:
@@ -315,7 +318,7 @@ def print_overload(screen: Console, server: Service, work: Workload, clients: in
 def print_soak(screen: Console, model: Path, device: str, clients: int, seconds: float) -> None:
     """Measure the memory of the service before and after steady load."""
     work = Workload.of(load(model, device))
-    with service(model, device) as server:
+    with service([model], device) as server:
         asyncio.run(run_clients(server.port, work, clients, min(30.0, seconds / 10)))
         first, highest, count, wrong, lost = server.memory, 0.0, 0, 0, 0
         until = time.perf_counter() + seconds
