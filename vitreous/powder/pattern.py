@@ -17,15 +17,25 @@ _SAME_WAVELENGTH = 1e-4  # relative: two spellings of one wavelength
 
 @dataclass(frozen=True)
 class Pattern:
-    """One powder pattern."""
+    """One powder pattern.
 
-    two_theta: Floats  # degrees, ascending
-    intensity: Floats  # counts, or any other unit
-    sigma: Floats | None = None  # standard errors of the intensities, if available
-    wavelength: float | None = None  # ångström, Kα1 of a doublet; None if unknown
-    name: str = "pattern"  # file name
-    wavelength2: float | None = None  # Kα2 in ångström, if there is a doublet
-    ratio: float = 0.0  # intensity of Kα2 relative to Kα1
+    Args:
+        two_theta: degrees, ascending.
+        intensity: counts, or any other unit.
+        sigma: standard errors of the intensities, if available.
+        wavelength: ångström, Kα1 of a doublet; None if unknown.
+        name: file name.
+        wavelength2: Kα2 in ångström, if there is a doublet.
+        ratio: intensity of Kα2 relative to Kα1.
+    """
+
+    two_theta: Floats
+    intensity: Floats
+    sigma: Floats | None = None
+    wavelength: float | None = None
+    name: str = "pattern"
+    wavelength2: float | None = None
+    ratio: float = 0.0
 
     def with_radiation(self, radiation: Radiation) -> "Pattern":
         """The same pattern with the radiation that a user states, if any.

@@ -26,27 +26,44 @@ class IndexedLine(NamedTuple):
 
 @dataclass(frozen=True)
 class Solution:
-    """A unit cell that explains a pattern."""
+    """A unit cell that explains a pattern.
 
-    cell: tuple[float, ...]  # a, b, c (Å), α, β, γ (°) of the Niggli-reduced primitive cell
-    conventional: tuple[float, ...]  # the same of the conventional cell
-    system: str  # crystal system of the lattice; hexagonal also stands for trigonal crystals with a primitive lattice
+    Args:
+        cell: a, b, c (Å), α, β, γ (°) of the Niggli-reduced primitive cell.
+        conventional: the same of the conventional cell.
+        system: crystal system of the lattice; hexagonal also stands for trigonal crystals with a primitive lattice.
+        volume: of the conventional cell, Å³.
+        m20: de Wolff's figure of merit over the first 20 lines, or as many as there are.
+        f20: Smith and Snyder's figure of merit, in 1/°.
+        indexed: number of lines that the cell explains.
+        lines: number of lines that were used.
+        zero: zero shift in degrees.
+        evidence: log-likelihood ratio of the lines under this cell and under chance.
+        probability: that this is the right lattice.
+        margin: of the best solution, its evidence above that of the next.
+        wavelength: ångström.
+        two_theta: angles of the lines that were used, in degrees.
+        tolerance: degrees within which a cell explains these lines.
+        fit: refinement on the whole pattern, if there was one.
+    """
+
+    cell: tuple[float, ...]
+    conventional: tuple[float, ...]
+    system: str
     centring: str
-    volume: float  # of the conventional cell, Å³
-    m20: float  # de Wolff's figure of merit over the first 20 lines, or as many as there are
-    f20: float  # Smith and Snyder's figure of merit, in 1/°
-    indexed: int  # number of lines that the cell explains
-    lines: int  # number of lines that were used
-    zero: float  # zero shift in degrees
-    evidence: float  # log-likelihood ratio of the lines under this cell and under chance
-    probability: float  # that this is the right lattice
-    margin: float = field(default=0.0, repr=False)  # of the best solution, its evidence above that of the next
-    wavelength: float = field(default=0.0, repr=False)  # ångström
-    two_theta: tuple[float, ...] = field(default=(), repr=False)  # angles of the lines that were used, in degrees
-    tolerance: tuple[float, ...] = field(default=(), repr=False)  # degrees within which a cell explains these lines
-    fit: Fit | None = field(
-        default=None, repr=False, compare=False
-    )  # refinement on the whole pattern, if there was one
+    volume: float
+    m20: float
+    f20: float
+    indexed: int
+    lines: int
+    zero: float
+    evidence: float
+    probability: float
+    margin: float = field(default=0.0, repr=False)
+    wavelength: float = field(default=0.0, repr=False)
+    two_theta: tuple[float, ...] = field(default=(), repr=False)
+    tolerance: tuple[float, ...] = field(default=(), repr=False)
+    fit: Fit | None = field(default=None, repr=False, compare=False)
 
     @property
     def crystal_system(self) -> str:
@@ -139,13 +156,20 @@ class Solution:
 
 @dataclass(frozen=True)
 class IndexResult:
-    """The solutions of one pattern or peak list, best first; or the error that prevented them."""
+    """The solutions of one pattern or peak list, best first; or the error that prevented them.
 
-    name: str  # of the file or pattern
-    solutions: list[Solution]  # best first; the first one holds the refinement on the whole pattern
-    hints: Sequence[str] = ()  # what may be wrong, one sentence each
+    Args:
+        name: of the file or pattern.
+        solutions: best first; the first one holds the refinement on the whole pattern.
+        hints: what may be wrong, one sentence each.
+        peaks: lines found in the pattern; None for a peak list.
+    """
+
+    name: str
+    solutions: list[Solution]
+    hints: Sequence[str] = ()
     error: str | None = None
-    peaks: Peaks | None = None  # lines found in the pattern; None for a peak list
+    peaks: Peaks | None = None
 
     @property
     def best(self) -> Solution | None:

@@ -22,13 +22,21 @@ from vitreous.powder.tuning import PEAK_TUNING, PeakTuning
 
 @dataclass(frozen=True)
 class Peaks:
-    """The peaks of a pattern by ascending angle, arrays `(n,)`."""
+    """The peaks of a pattern by ascending angle, arrays `(n,)`.
 
-    two_theta: Floats  # positions of Kα1, degrees
-    error: Floats  # standard errors of the positions, degrees
-    intensity: Floats  # areas (of Kα1) relative to the largest
-    width: Floats  # full widths at half maximum, degrees
-    significance: Floats  # areas over their standard errors
+    Args:
+        two_theta: positions of Kα1, degrees.
+        error: standard errors of the positions, degrees.
+        intensity: areas (of Kα1) relative to the largest.
+        width: full widths at half maximum, degrees.
+        significance: areas over their standard errors.
+    """
+
+    two_theta: Floats
+    error: Floats
+    intensity: Floats
+    width: Floats
+    significance: Floats
 
 
 def find_peaks(

@@ -29,25 +29,43 @@ _LATER = frozenset({"slope", "dip", "axial"})
 
 @dataclass(frozen=True)
 class Fit:
-    """A refined cell and the fitted pattern."""
+    """A refined cell and the fitted pattern.
 
-    cell: tuple[float, ...]  # a, b, c in ångström, α, β, γ in degrees
-    errors: tuple[float, ...]  # standard errors of the cell; 0 for parameters fixed by the system
-    zero: float  # zero shift in degrees, added to all angles by the instrument
+    Args:
+        cell: a, b, c in ångström, α, β, γ in degrees.
+        errors: standard errors of the cell; 0 for parameters fixed by the system.
+        zero: zero shift in degrees, added to all angles by the instrument.
+        displacement: shift by a displaced sample at low angle, in degrees; it falls as cos θ.
+        two_theta: degrees, the fitted points.
+        observed: intensities at these points.
+        calculated: fitted curve, with background.
+        background: fitted background.
+        hkl: (n, 3), reflections in the range.
+        positions: (n,), observed 2θ of the reflections (Kα1), degrees.
+        intensities: (n,), areas, in the unit of the data times degrees.
+        rwp: weighted profile residual, √(Σ w (o - c)² / Σ w o²).
+        rexp: the rwp expected from noise alone.
+        chi2: (rwp / rexp)².
+        converged: whether the last steps were small relative to the errors.
+    """
+
+    cell: tuple[float, ...]
+    errors: tuple[float, ...]
+    zero: float
     zero_error: float
-    displacement: float  # shift by a displaced sample at low angle, in degrees; it falls as cos θ
+    displacement: float
     displacement_error: float
-    two_theta: Array  # degrees, the fitted points
-    observed: Array  # intensities at these points
-    calculated: Array  # fitted curve, with background
-    background: Array  # fitted background
-    hkl: Indices  # (n, 3), reflections in the range
-    positions: Array  # (n,), observed 2θ of the reflections (Kα1), degrees
-    intensities: Array  # (n,), areas, in the unit of the data times degrees
-    rwp: float  # weighted profile residual, √(Σ w (o - c)² / Σ w o²)
-    rexp: float  # the rwp expected from noise alone
-    chi2: float  # (rwp / rexp)²
-    converged: bool  # whether the last steps were small relative to the errors
+    two_theta: Array
+    observed: Array
+    calculated: Array
+    background: Array
+    hkl: Indices
+    positions: Array
+    intensities: Array
+    rwp: float
+    rexp: float
+    chi2: float
+    converged: bool
 
 
 def refine(
