@@ -23,13 +23,14 @@ from sklearn.utils import check_random_state  # type: ignore[import-untyped]
 from sklearn.utils.multiclass import check_classification_targets  # type: ignore[import-untyped]
 from sklearn.utils.validation import check_is_fitted, validate_data  # type: ignore[import-untyped]
 
-from vitreous.core.atomic import write_atomically
+from vitreous.core.atomic import make_folder, write_atomically
+from vitreous.core.checksums import read_json, write_checksums
 from vitreous.core.errors import InputError
 from vitreous.data.augment import Augment
 from vitreous.data.source import Axis, Source, Target
 from vitreous.nn.config import ViTConfig
 from vitreous.nn.models import Config
-from vitreous.run.folder import METRICS, RESULT, TASK
+from vitreous.run.folder import METRICS, RESULT, TASK, WITH_CHECKSUMS, read_result
 from vitreous.run.predictor import load as load_run
 from vitreous.run.task import Classification, Mixture, Regression
 from vitreous.train.finetune import read_start
@@ -107,21 +108,21 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
         folder = Path(folder)
         if (folder / CONFIG).exists():
             raise InputError(f"{folder}: holds a run already; choose another folder")
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-        except OSError as fault:
-            raise InputError(f"{folder}: cannot be made a folder ({fault.strerror})") from None
+        make_folder(folder)
         about = json.dumps(self._about(), indent=1, default=_plain) + "\n"
         for name, content in {_ABOUT: about.encode(), **self.run_}.items():
             write_atomically(folder / name, content)
+        write_checksums(folder, WITH_CHECKSUMS)
 
     @classmethod
     def load(cls, folder: str | PathLike[str]) -> Self:
         """The fitted estimator of a folder that `save` or `vitreous train` wrote."""
         folder = Path(folder)
         try:
-            about = json.loads((folder / _ABOUT).read_text()) if (folder / _ABOUT).is_file() else {}
+            about = read_json(folder / _ABOUT) if (folder / _ABOUT).is_file() else {}
             estimator = cls(**about.get("parameters", {}))
+        except InputError:
+            raise
         except (ValueError, TypeError, AttributeError) as fault:
             raise InputError(f"{folder / _ABOUT}: is damaged ({fault})") from None
         estimator._take(folder)
@@ -146,7 +147,7 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
         device = "cuda" if self.device != "cpu" and torch.cuda.is_available() else "cpu"
         self.predictor_ = load_run(run, device)
         self.run_ = {name: (run / name).read_bytes() for name in _RUN if (run / name).is_file()}
-        self.result_: dict[str, Any] = json.loads(self.run_[RESULT])
+        self.result_ = read_result(run)
         return self
 
     def __getstate__(self) -> dict[str, Any]:

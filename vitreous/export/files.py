@@ -9,6 +9,7 @@ import torch
 from numpy.typing import NDArray
 
 from vitreous.core.atomic import scratch_folder, write_atomically
+from vitreous.core.checksums import NO_CHECKSUM, add_checksum
 from vitreous.core.errors import InputError, check_choice
 from vitreous.export.int8 import to_int8
 from vitreous.export.onnx_file import to_onnx
@@ -128,7 +129,7 @@ def _to_onnx(predictor: Predictor) -> tuple[bytes, ExportedPredictor]:
 
 
 def _to_torch(predictor: Predictor) -> tuple[bytes, ExportedPredictor]:
-    content = to_safetensors(predictor.model, more=predictor.about())
+    content = add_checksum(to_safetensors(predictor.model, more=predictor.about() | {"checksum": NO_CHECKSUM}))
     with scratch_folder() as folder:
         path = folder / "model.safetensors"
         path.write_bytes(content)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from vitreous.core.atomic import scratch_folder
 from vitreous.core.batching import split_into_batches
 from vitreous.core.extras import load_extra
-from vitreous.export.onnx_file import add_metadata, quiet
+from vitreous.export.onnx_file import quiet, to_bytes
 from vitreous.run.predictor import Predictor
 
 CALIBRATION = 256
@@ -37,9 +37,7 @@ def to_int8(content: bytes, predictor: Predictor, samples: NDArray[Any]) -> byte
             shared |= {"op_types_to_quantize": ["MatMul"], "nodes_to_quantize": _linear(model)}
             quantization.quantize_dynamic(model, path, **shared)
         model = onnx.load(path)
-    add_metadata(model, predictor, "int8")
-    quantised: bytes = model.SerializeToString()
-    return quantised
+    return to_bytes(model, predictor, "int8")
 
 
 def _linear(model: Any) -> list[str]:

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.export import Dim, ExportedProgram
 
+from vitreous.core.checksums import NO_CHECKSUM, add_checksum
 from vitreous.core.errors import InputError
 from vitreous.core.extras import load_extra
 from vitreous.core.version import __version__
@@ -94,18 +95,17 @@ def to_onnx(predictor: Predictor, max_bytes: int = MAX_BYTES) -> bytes:
     assert exported is not None
     model = exported.model_proto
     _clean(model)
-    add_metadata(model, predictor, "float32")
-    content: bytes = model.SerializeToString()
-    return content
+    return to_bytes(model, predictor, "float32")
 
 
-def add_metadata(model: Any, predictor: Predictor, precision: str) -> None:
-    """Store the description of input and output in the model."""
+def to_bytes(model: Any, predictor: Predictor, precision: str) -> bytes:
+    """Content of the file of a model, with the description of input and output and a checksum in its metadata."""
     metadata = predictor.about() | {"format": VERSION, "input": predictor.input, "shorter": predictor.shorter}
-    metadata["precision"] = precision
+    metadata |= {"precision": precision, "checksum": NO_CHECKSUM}
     del model.metadata_props[:]
     model.metadata_props.add(key=ABOUT, value=json.dumps(metadata))
     model.producer_name, model.producer_version = "vitreous", __version__
+    return add_checksum(model.SerializeToString())
 
 
 def _clean(model: Any) -> None:

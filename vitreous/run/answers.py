@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 from vitreous.core.atomic import write_atomically
 from vitreous.core.batching import split_into_batches
+from vitreous.core.checksums import read_verified
 from vitreous.core.errors import InputError
 from vitreous.data.scale import Scaling
 from vitreous.run.task import Task
@@ -164,8 +165,9 @@ def read_answers(folder: Path) -> Answers | None:
     path = folder / ANSWERS
     if not path.is_file():
         return None
+    content = io.BytesIO(read_verified(path))
     try:
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
+        with np.load(content, allow_pickle=False) as arrays:
             return Answers(**arrays)
     except (ValueError, TypeError, OSError, EOFError, zipfile.BadZipFile, zlib.error) as fault:
         raise InputError(f"{path}: is damaged ({fault}); delete it to do without") from None

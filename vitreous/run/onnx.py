@@ -1,6 +1,5 @@
 """`OnnxPredictor`: a model exported to ONNX, computed by onnxruntime without torch."""
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -9,14 +8,18 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from vitreous.core.batching import split_into_batches
+from vitreous.core.checksums import check_metadata, verify_own_checksum
 from vitreous.core.errors import InputError, first_line
 from vitreous.core.extras import load_extra
+from vitreous.core.json_text import parse_json
 from vitreous.data.source import Axis, Target
+from vitreous.run.folder import check_description, check_types
 from vitreous.run.prediction import AnyPredictor, Prediction, quantities
 
 ABOUT = "vitreous"
 """Metadata key of the JSON description of input and output."""
 VERSION = 1
+_ABOUT_TYPES = {"input": [int], "shorter": bool, "precision": str}  # beside what `task.json` has
 _FATAL = 4  # level of onnxruntime's log: its exceptions say the same as its messages
 
 
@@ -58,6 +61,7 @@ class OnnxPredictor(AnyPredictor):
 def load_onnx(path: Path) -> OnnxPredictor:
     """The predictor of an ONNX file."""
     try:
+        verify_own_checksum(path)
         return open_onnx(str(path))
     except InputError as fault:
         raise InputError(f"{path}: {fault}") from None
@@ -75,12 +79,20 @@ def open_onnx(model: str | bytes, threads: int = 0) -> OnnxPredictor:
     text = session.get_modelmeta().custom_metadata_map.get(ABOUT)
     if text is None:
         raise InputError("is an ONNX model that vitreous did not export")
+    return OnnxPredictor(session, _parse_about(text))
+
+
+def _parse_about(text: str) -> dict[str, Any]:
+    """The description of input and output."""
     try:
-        about = json.loads(text)
-        if about["format"] != VERSION:
-            raise InputError(f"was written in format {about['format']}, this version reads {VERSION}")
-        return OnnxPredictor(session, about)
-    except InputError:
-        raise
-    except (ValueError, KeyError, TypeError, AttributeError) as fault:
-        raise InputError(f"its description is damaged ({type(fault).__name__}: {fault})") from None
+        about: dict[str, Any] = parse_json(text)
+        check_types(about, {"format": int})
+        if about["format"] == VERSION:
+            check_types(about, _ABOUT_TYPES)
+            check_description(about)
+            check_metadata(about)
+    except InputError as fault:
+        raise InputError(f"its description {fault}") from None
+    if about["format"] != VERSION:
+        raise InputError(f"was written in format {about['format']}, this version reads {VERSION}")
+    return about

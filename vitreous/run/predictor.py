@@ -4,6 +4,7 @@ Loading never executes code. torch's own format for programs (.pt2) is not read 
 whatever such a file holds.
 """
 
+import math
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from os import PathLike
@@ -22,10 +23,10 @@ from vitreous.nn.models import Model, config_from
 from vitreous.nn.reduction.merge import merged
 from vitreous.nn.reduction.reducer import measure_flops
 from vitreous.run.answers import outputs
-from vitreous.run.folder import PRETRAINING, check_finished, task_kind, translates
+from vitreous.run.folder import PRETRAINING, TASK, check_finished, task_kind, translates
 from vitreous.run.prediction import AnyPredictor, Prediction
 from vitreous.run.task import Task
-from vitreous.run.task_file import describe, parse_as, parse_task, read_as
+from vitreous.run.task_file import TaskFile, describe, parse_as, parse_task, read_as
 from vitreous.zoo.weights import build_with_weights, load_model, read_metadata
 
 __all__ = ["Prediction", "Predictor", "load"]
@@ -88,7 +89,8 @@ def load(folder: str | PathLike[str], device: str = "cpu") -> Predictor:
     if task_kind(folder) == PRETRAINING:
         raise InputError(f"{folder}: is a pre-training without answers; fine-tune it: vitreous train … --from {folder}")
     check_finished(folder)
-    return Predictor(load_model(folder).to(torch.device(device)), *read_as(folder, parse_task))
+    description = read_as(folder, parse_task)
+    return _predictor(folder / TASK, load_model(folder).to(torch.device(device)), description)
 
 
 def load_file(path: Path, device: str = "cpu") -> Predictor:
@@ -102,4 +104,15 @@ def load_file(path: Path, device: str = "cpu") -> Predictor:
         raise InputError(f"{path}: {fault}") from None
     except (KeyError, TypeError) as fault:
         raise InputError(f"{path}: the description of its model is damaged ({fault})") from None
-    return Predictor(build_with_weights(config, path).to(torch.device(device)), *description)
+    return _predictor(path, build_with_weights(config, path).to(torch.device(device)), description)
+
+
+def _predictor(path: Path, model: Model, description: TaskFile) -> Predictor:
+    """The predictor of a model, whose description must fit; `path` is the file with the description."""
+    task, scaling, axes, channels, _ = description
+    input, out, count = model.config.input, model.config.out, len(scaling.mean)
+    sizes = (0, input[0] if scaling.kind == "channel" else math.prod(input))
+    if (out, input[0], len(input) - 1) != (task.outputs, len(channels), len(axes)) or count not in sizes:
+        found = f"{task.outputs} outputs, {len(channels)} channels, {len(axes)} axes and {count} means"
+        raise InputError(f"{path}: is damaged (found {found}, which do not fit the model)")
+    return Predictor(model, *description)

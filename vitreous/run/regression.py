@@ -188,7 +188,10 @@ class Regression:
         targets = tuple(Target(**target) for target in values["targets"])
         scores = tuple(tuple(column) for column in values["scores"])
         count = values.get("calibrated_on", len(scores[0]) if scores else 0)  # runs of earlier versions lack it
-        return cls(targets, tuple(values["mean"]), tuple(values["scale"]), values["loss"], scores, count)
+        mean, scale = tuple(values["mean"]), tuple(values["scale"])
+        if not len(targets) == len(mean) == len(scale) or len(scores) not in (0, len(targets)):
+            raise InputError(f"is damaged (found {len(mean)} means for {len(targets)} targets)")
+        return cls(targets, mean, scale, values["loss"], scores, count)
 
 
 def _score_functions(samples: int) -> dict[str, Callable[[Tensor, Tensor], Any]]:

@@ -1,15 +1,15 @@
 """`task.json`: what goes into a trained model and what comes out of it, as plain values and back."""
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeVar
 
+from vitreous.core.checksums import read_json
 from vitreous.core.errors import InputError
 from vitreous.data.scale import Scaling
 from vitreous.data.source import Axis, Source
-from vitreous.run.folder import TASK, write_json
+from vitreous.run.folder import TASK, check_description, write_json
 from vitreous.run.task import Task, task_from_dict
 
 VERSION = 1
@@ -45,6 +45,7 @@ def write_task(folder: Path, task: _Describable, scaling: Scaling, source: Sourc
 
 def parse_task(values: Mapping[str, Any]) -> TaskFile:
     """The inverse of `describe`."""
+    check_description(values)
     task, scaling = task_from_dict(values["task"]), Scaling.from_dict(values["scaling"])
     axes = [Axis(**axis) for axis in values["axes"]]
     return TaskFile(task, scaling, axes, tuple(values["channels"]), str(values["data"]))
@@ -58,12 +59,11 @@ def read_scaling(folder: Path) -> Scaling:
 def read_as(folder: Path, parse: Callable[[Mapping[str, Any]], _Read]) -> _Read:
     """What `parse` makes of the values in `task.json`."""
     path = folder / TASK
+    values = read_json(path)
     try:
-        return parse_as(json.loads(path.read_text()), parse)
+        return parse_as(values, parse)
     except InputError as fault:
         raise InputError(f"{path}: {fault}") from None
-    except (OSError, ValueError) as fault:
-        raise InputError(f"{path}: is damaged ({fault})") from None
 
 
 def parse_as(values: Mapping[str, Any], parse: Callable[[Mapping[str, Any]], _Read]) -> _Read:
@@ -74,5 +74,5 @@ def parse_as(values: Mapping[str, Any], parse: Callable[[Mapping[str, Any]], _Re
         return parse(values)
     except InputError:
         raise
-    except (ValueError, KeyError, TypeError) as fault:
+    except (ValueError, KeyError, TypeError, AttributeError, ArithmeticError) as fault:
         raise InputError(f"is damaged ({type(fault).__name__}: {fault})") from None

@@ -17,6 +17,7 @@ from vitreous.core.atomic import write_atomically
 from vitreous.core.errors import InputError
 from vitreous.core.extras import load_extra
 from vitreous.data.source import PARTS
+from vitreous.nn.models import describe
 from vitreous.run.folder import TASK, write_json
 from vitreous.run.provenance import Provenance
 from vitreous.run.task_file import VERSION
@@ -28,6 +29,7 @@ from vitreous.text.task import Translation, corpus_scores
 from vitreous.text.translator import SUBWORDS, read_subwords, translate_tokens
 from vitreous.train.batches import Batch
 from vitreous.train.config import TrainConfig
+from vitreous.train.fingerprint import digest_arrays, flatten
 from vitreous.train.job import Job, TrainedModel
 
 TRANSLATIONS = "test.tsv"
@@ -68,6 +70,12 @@ class TranslationJob(Job):
     _coded: dict[str, TokenPairs] = field(init=False, repr=False)
     _batches: BucketBatches = field(init=False, repr=False)
     _validation: list[Batch] = field(init=False, repr=False)
+
+    def fingerprint(self) -> dict[str, Any]:
+        size = self.subwords if isinstance(self.subwords, int) else digest_arrays(text=self.subwords.content)
+        choices = {"languages": self.languages, "label_smoothing": self.label_smoothing, "subwords": size}
+        texts = {f"{part} texts": digest_arrays(text=repr(self.pairs.of(part))) for part in PARTS}
+        return super().fingerprint() | choices | texts | flatten("model", describe(self.config))
 
     def setup(self, accelerator: Accelerator, folder: Path, resume: bool) -> None:
         self._check()

@@ -7,7 +7,7 @@ from typing import Any
 from vitreous.nn.models import choose_config
 from vitreous.text.recurrent import Recurrent, RecurrentConfig
 from vitreous.text.transformer import Transformer, TransformerConfig
-from vitreous.zoo.weights import WEIGHTS, load_exact_weights, read_settings
+from vitreous.zoo.weights import WEIGHTS, build_with_weights, read_settings
 
 TextConfig = TransformerConfig | RecurrentConfig
 TextModel = Transformer | Recurrent
@@ -25,6 +25,5 @@ def build_text_model(config: TextConfig) -> TextModel:
 def load_text_model(folder: str | PathLike[str]) -> TextModel:
     """The model that `save_model` wrote."""
     folder = Path(folder)
-    model = build_text_model(read_settings(folder, lambda values: choose_config(values, _KINDS)))
-    load_exact_weights(model, folder / WEIGHTS)
-    return model
+    config = read_settings(folder, lambda values: choose_config(values, _KINDS))
+    return build_with_weights(config, folder / WEIGHTS, build_text_model)

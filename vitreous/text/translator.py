@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import torch
 from numpy.typing import NDArray
 
+from vitreous.core.checksums import read_verified
 from vitreous.core.errors import InputError
 from vitreous.nn.record import record
 from vitreous.run.folder import check_finished, translates
@@ -141,10 +142,9 @@ def load_translator(folder: str | PathLike[str], device: str = "cpu") -> Transla
 
 def read_subwords(folder: Path) -> Subwords:
     """The vocabulary of a run."""
+    content = read_verified(folder / SUBWORDS)
     try:
-        return Subwords((folder / SUBWORDS).read_text(encoding="utf-8"))
-    except OSError as fault:
-        raise InputError(f"{folder / SUBWORDS}: cannot be read ({fault.strerror})") from None
+        return Subwords(content.decode())
     except (InputError, UnicodeDecodeError) as fault:
         if "pip install" in str(fault):
             raise

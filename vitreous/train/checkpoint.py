@@ -13,10 +13,14 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
 from torch.distributed.checkpoint import state_dict as states
 
-from vitreous.core.atomic import write_atomically
+from vitreous.core.atomic import make_folder, write_atomically
+from vitreous.core.checksums import NO_CHECKSUM, add_checksum, check_metadata, verify_own_checksum
 from vitreous.core.errors import InputError
+from vitreous.core.json_text import parse_json
 from vitreous.run.folder import LAST as LAST
+from vitreous.run.folder import check_types
 
+_STATE = {"done": int, "best": (int, float, type(None)), "stale": int, "numbers": dict, "config": dict}
 _FULL = states.StateDictOptions(full_state_dict=True)
 _FULL_ON_CPU = states.StateDictOptions(full_state_dict=True, cpu_offload=True)
 
@@ -44,20 +48,25 @@ def gather(
 def write(folder: Path, tensors: dict[str, Tensor], state: dict[str, Any]) -> None:
     """Replace the folder's last checkpoint."""
     path = folder / LAST
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(path, safetensors.torch.save(tensors, {"vitreous": json.dumps(state)}))
+    make_folder(path.parent)
+    metadata = {"vitreous": json.dumps(state), "checksum": NO_CHECKSUM}
+    write_atomically(path, add_checksum(safetensors.torch.save(tensors, metadata)))
 
 
 def read(folder: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Tensors and counters of the last checkpoint in a run folder."""
+    """Tensors and state (counters, settings and fingerprint) of the last checkpoint in a run folder."""
     path = folder / LAST
     if not path.is_file():
         raise InputError(f"{folder}: has no checkpoint to resume from ({LAST} is missing)")
     try:
+        verify_own_checksum(path)
         with safe_open(path, "pt") as file:
-            state = json.loads(file.metadata()["vitreous"])
+            metadata = file.metadata()
+        check_metadata(metadata)
+        state = parse_json(metadata["vitreous"])
+        check_types(state, _STATE)
         return safetensors.torch.load_file(path), state
-    except (SafetensorError, ValueError, KeyError, TypeError, OSError):
+    except (SafetensorError, ValueError, KeyError, TypeError, OSError, AttributeError):
         raise InputError(f"{path}: is damaged; delete it to start again") from None
 
 

@@ -42,6 +42,13 @@ class Job(ABC):
         """
         raise InputError(f"{type(self).__name__}: its settings cannot be changed")
 
+    def fingerprint(self) -> dict[str, Any]:
+        """What a training that is resumed must have in common with the one that was begun, by name; before `setup`.
+
+        Choices come first, then content, then what follows from both: the first difference is reported.
+        """
+        return {"recipe": self.provenance.recipe, "system": self.provenance.system}
+
     @abstractmethod
     def setup(self, accelerator: Accelerator, folder: Path, resume: bool) -> None:
         """Check the description, then build the model and the batches for this machine."""

@@ -4,10 +4,9 @@ Random numbers depend on the seed, the step and the process, never on earlier st
 ends with the same weights as one that was not.
 """
 
-import json
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
@@ -18,12 +17,13 @@ from accelerate.utils import broadcast
 from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
 
-from vitreous.core.errors import InputError
+from vitreous.core.errors import InputError, first_line
 from vitreous.nn.execution import unwrap
 from vitreous.train import checkpoint
 from vitreous.train.batches import seed_of
 from vitreous.train.config import TrainConfig
 from vitreous.train.device import shard
+from vitreous.train.fingerprint import check_same
 from vitreous.train.job import Job
 from vitreous.train.optimiser import create_optimisers, learning_rate_factor
 from vitreous.train.step import MixedPrecision, MovingAverage, Step
@@ -42,8 +42,11 @@ class Watcher(Protocol):
 class Loop:
     """Trains the model of a job, after its `setup`, by gradient descent; saves checkpoints in the folder."""
 
-    def __init__(self, job: Job, accelerator: Accelerator, folder: Path) -> None:
+    def __init__(
+        self, job: Job, accelerator: Accelerator, folder: Path, fingerprint: Mapping[str, Any] | None = None
+    ) -> None:
         self.job, self.settings, self.accelerator, self.folder = job, job.settings, accelerator, folder
+        self.fingerprint = fingerprint or {}
         settings, model = job.settings, job.model
         sharded = settings.shard and accelerator.num_processes > 1
         if sharded:
@@ -67,15 +70,15 @@ class Loop:
     def resume(self) -> None:
         """Go back to the last checkpoint."""
         tensors, state = checkpoint.read(self.folder)
-        settings = json.loads(json.dumps(self.settings.to_dict()))
-        for name, value in state["config"].items():
-            if value != settings.get(name) and name != "compile":  # which only changes the speed
-                raise InputError(f"{self.folder}: was begun with {name} = {value!r}, not {settings.get(name)!r}")
-        if self.average is not None:
-            checkpoint.load_weights(unwrap(self.model), tensors, "average/")
-            for name, value in self._float_state().items():
-                self.average[name].copy_(value)
-        checkpoint.restore(tensors, state["numbers"], unwrap(self.model), self._plain_optimisers())
+        check_same(self.folder, state["config"], self.settings.to_dict(), ("compile",))  # only changes the speed
+        try:
+            if self.average is not None:
+                checkpoint.load_weights(unwrap(self.model), tensors, "average/")
+                for name, value in self._float_state().items():
+                    self.average[name].copy_(value)
+            checkpoint.restore(tensors, state["numbers"], unwrap(self.model), self._plain_optimisers())
+        except (RuntimeError, LookupError, TypeError, ValueError) as error:
+            raise InputError(f"{self.folder / checkpoint.LAST}: is of another model ({first_line(error)})") from None
         self.done, self.evaluations_without_gain = state["done"], state["stale"]
         self.before = state.get("seconds", 0.0)
         self.best_score = math.inf if state["best"] is None else state["best"]
@@ -171,7 +174,7 @@ class Loop:
             state = {
                 "done": self.done, "best": self.best_score if math.isfinite(self.best_score) else None,
                 "stale": self.evaluations_without_gain, "numbers": numbers, "seconds": self.seconds(),
-                "config": self.settings.to_dict(),
+                "config": self.settings.to_dict(), "fingerprint": self.fingerprint,
             }  # fmt: skip
             checkpoint.write(self.folder, tensors, state)
         self.accelerator.wait_for_everyone()

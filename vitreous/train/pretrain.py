@@ -17,6 +17,7 @@ from safetensors import SafetensorError
 from torch import Tensor, nn
 
 from vitreous.core.atomic import write_atomically
+from vitreous.core.checksums import read_verified
 from vitreous.core.errors import InputError
 from vitreous.data import Source, split
 from vitreous.data.augment import Augment
@@ -29,6 +30,7 @@ from vitreous.run.folder import PRETRAINING, check_finished, task_kind
 from vitreous.run.provenance import Provenance
 from vitreous.run.task_file import read_as, read_scaling, write_task
 from vitreous.train.config import TrainConfig
+from vitreous.train.fingerprint import flatten
 from vitreous.train.job import TrainedModel
 from vitreous.train.samples import SampleJob, augmentation_for
 from vitreous.train.supervised import NO_DROPOUT, SupervisedJob, apply_settings
@@ -118,6 +120,14 @@ class PretrainJob(SampleJob):
     model: Pretraining = field(init=False, repr=False)
     task: Pretext = field(init=False, repr=False)
 
+    def fingerprint(self) -> dict[str, Any]:
+        unused = () if self.source.classes else ("targets", "labels")  # classes are spread over the parts
+        return {name: value for name, value in super().fingerprint().items() if name not in unused}
+
+    def choices(self) -> dict[str, Any]:
+        parts = {"method": self.method, "augment": self.augment, "damage": self.damage}
+        return {name: value for part in parts for name, value in flatten(part, parts[part].to_dict()).items()}
+
     def setup(self, accelerator: Accelerator, folder: Path, resume: bool) -> None:
         self.split_source(accelerator, self.augment, self.damage)
         self.task, self.scaling = Pretext(self.method), fit_scaling(self.scale, self.source.x, self.parts.train)
@@ -197,9 +207,9 @@ def load_pretraining(folder: Path) -> Pretraining:
         raise InputError(f"{folder}: holds a {type(encoder).__name__}, expected a ViT")
     model = BUILD[task.config.method](encoder, task.config)
     try:
-        rest = safetensors.torch.load_file(folder / REST)
+        rest = safetensors.torch.load(read_verified(folder / REST))
         model.load_state_dict({**{f"encoder.{n}": v for n, v in encoder.state_dict().items()}, **rest})
-    except (SafetensorError, OSError, RuntimeError):
+    except (SafetensorError, InputError, RuntimeError):
         raise InputError(f"{folder / REST}: is damaged or missing") from None
     return model
 

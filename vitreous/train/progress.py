@@ -8,7 +8,11 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from vitreous.core.atomic import write_atomically
+from vitreous.core.errors import InputError
 from vitreous.core.extras import load_extra
+from vitreous.core.json_text import parse_json
+from vitreous.run.folder import check_types
 
 
 class Bar:
@@ -62,7 +66,7 @@ class Log:
     def __init__(self, path: Path, done: int = 0) -> None:
         self.path, self.start = path, time.monotonic()
         lines = [line for line in _lines(path) if line["step"] <= done] if done else []
-        path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+        write_atomically(path, "".join(json.dumps(line) + "\n" for line in lines).encode())
 
     def step(self, step: int, numbers: dict[str, float]) -> None:
         if numbers:
@@ -72,16 +76,22 @@ class Log:
         self._write({"step": step, "validation": numbers})
 
     def _write(self, line: dict[str, Any]) -> None:
-        with self.path.open("a") as file:
-            file.write(json.dumps(line | {"seconds": round(time.monotonic() - self.start, 3)}) + "\n")
+        text = json.dumps(line | {"seconds": round(time.monotonic() - self.start, 3)}) + "\n"
+        try:
+            with self.path.open("a") as file:
+                file.write(text)
+        except OSError as error:
+            raise InputError(f"{self.path}: cannot be written ({error.strerror})") from None
 
 
 def _lines(path: Path) -> list[dict[str, Any]]:
     """The complete lines of a log; one that was cut short by a kill is dropped."""
     lines = []
-    for text in path.read_text().splitlines() if path.is_file() else []:
+    for text in path.read_bytes().splitlines() if path.is_file() else []:
         try:
-            lines.append(json.loads(text))
-        except ValueError:
+            line = parse_json(text)
+            check_types(line, {"step": int})
+        except InputError:
             break
+        lines.append(line)
     return lines

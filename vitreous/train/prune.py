@@ -32,6 +32,9 @@ class PruneJob(SupervisedJob):
     budget: float = 0.5
     _token_counts: list[list[Tensor]] = field(init=False, repr=False, default_factory=list)
 
+    def choices(self) -> dict[str, Any]:
+        return super().choices() | {"budget": self.budget}
+
     def setup(self, accelerator: Accelerator, folder: Path, resume: bool) -> None:
         check_budget(self.budget)
         super().setup(accelerator, folder, resume)

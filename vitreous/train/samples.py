@@ -12,9 +12,10 @@ from vitreous.data import PARTS, Source, Split, split
 from vitreous.data.augment import Augment
 from vitreous.data.scale import Scaling
 from vitreous.nn.config import ViTConfig
-from vitreous.nn.models import Config
+from vitreous.nn.models import Config, describe
 from vitreous.nn.tokens.sets import present_elements
 from vitreous.train.batches import Batch, Batches, SimulatedBatches, StoredBatches
+from vitreous.train.fingerprint import describe_source, flatten
 from vitreous.train.job import Job
 
 Change = Callable[[Tensor, Tensor], Batch]
@@ -36,6 +37,15 @@ class SampleJob(Job):
     task: Any
     _batches: Batches
     _prepare: Change
+
+    def fingerprint(self) -> dict[str, Any]:
+        shares = {"scale": self.scale, "validation": self.validation, "test": self.test}
+        model = flatten("model", describe(self.config))
+        return super().fingerprint() | shares | self.choices() | describe_source(self.source) | model
+
+    def choices(self) -> dict[str, Any]:
+        """The part of the fingerprint that only this kind of job has."""
+        return {}
 
     def split_source(self, accelerator: Accelerator, *augments: Augment) -> None:
         """Check the description and split the samples into parts."""

@@ -23,6 +23,7 @@ from vitreous.run.task import Task, task_for
 from vitreous.run.task_file import write_task
 from vitreous.train.config import TrainConfig
 from vitreous.train.finetune import Start, begin_with, freeze
+from vitreous.train.fingerprint import digest_start, flatten
 from vitreous.train.job import TrainedModel
 from vitreous.train.samples import SampleJob, augmentation_for
 from vitreous.zoo.weights import load_model
@@ -60,6 +61,13 @@ class SupervisedJob(SampleJob):
 
     model: Model = field(init=False, repr=False)
     task: Task = field(init=False, repr=False)
+
+    def choices(self) -> dict[str, Any]:
+        start = {"weights to begin with": digest_start(self.start)}
+        return self._loss() | flatten("augment", self.augment.to_dict()) | start
+
+    def _loss(self) -> dict[str, Any]:
+        return {"loss": self.loss_name, "label_smoothing": self.label_smoothing, "hypotheses": self.hypotheses}
 
     def setup(self, accelerator: Accelerator, folder: Path, resume: bool) -> None:
         self.split_source(accelerator, self.augment)
@@ -105,8 +113,7 @@ class SupervisedJob(SampleJob):
     def describe(self, folder: Path) -> dict[str, Any]:
         write_task(folder, self.task, self.scaling, self.source)
         start = self.provenance.start or ("" if self.start is None else self.start.name)
-        loss = {"loss": self.loss_name, "label_smoothing": self.label_smoothing, "hypotheses": self.hypotheses}
-        return {"from": start, "augment": self.augment.to_dict(), **loss, **self.describe_data()}
+        return {"from": start, "augment": self.augment.to_dict(), **self._loss(), **self.describe_data()}
 
     def finish(self, folder: Path) -> dict[str, Any]:
         """Scores of the saved weights on validation and test; intervals are calibrated on validation."""

@@ -5,7 +5,6 @@ processes on the same folder share the work.
 """
 
 import itertools
-import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -13,11 +12,13 @@ from typing import Any
 
 from vitreous.core.errors import InputError
 from vitreous.core.extras import load_extra
+from vitreous.core.lock import InUseError
 from vitreous.nn import ViTConfig
-from vitreous.run.folder import RESULT
+from vitreous.run.folder import RESULT, read_result
 from vitreous.run.provenance import Provenance
 from vitreous.train.supervised import SupervisedJob
 from vitreous.train.trainer import train
+from vitreous.zoo.weights import read_config
 
 FACTORS = ("dim", "patch", "depth")
 STUDY = "study.log"
@@ -49,7 +50,10 @@ def sweep(
         place = folder / _name(chosen)
         config = base.replace(dim=chosen["dim"], patch=(chosen["patch"],), stride=(), depth=chosen["depth"])
         trial_job = replace(job, config=config, provenance=Provenance())
-        result = train(trial_job, place, resume=(place / "last").is_dir(), device=device)
+        try:
+            result = train(trial_job, place, resume=(place / "last").is_dir(), device=device)
+        except InUseError:  # another process trains it
+            raise optuna.TrialPruned from None
         return float(result["validation"][name])
 
     study.optimize(objective)
@@ -68,9 +72,12 @@ def _list_results(folder: Path, score: str) -> list[dict[str, Any]]:
     """The factors, size, time and test score of every finished training of a sweep."""
     records = []
     for path in sorted(folder.glob(f"*/{RESULT}")):
-        result = json.loads(path.read_text())
-        config = json.loads((path.parent / "config.json").read_text())
-        factors = {"dim": config["dim"], "patch": config["patch"][0], "depth": config["depth"]}
-        numbers = {"parameters": result["parameters"], "seconds": result["seconds"]}
-        records.append(factors | numbers | {"score": result["test"][score]})
+        result, config = read_result(path.parent), read_config(path.parent)
+        assert isinstance(config, ViTConfig)
+        factors = {"dim": config.dim, "patch": config.patch[0], "depth": config.depth}
+        try:
+            numbers = {"parameters": result["parameters"], "seconds": result["seconds"], "score": result["test"][score]}
+        except KeyError as missing:
+            raise InputError(f"{path}: is damaged ({missing} is missing)") from None
+        records.append(factors | numbers)
     return records

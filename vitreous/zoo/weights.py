@@ -13,8 +13,10 @@ import torch
 from safetensors import safe_open
 from torch import Tensor, nn
 
-from vitreous.core.atomic import write_atomically
+from vitreous.core.atomic import make_folder, write_atomically
+from vitreous.core.checksums import check_metadata, read_json, update_checksums, verify_checksum, verify_own_checksum
 from vitreous.core.errors import InputError, check_choice, first_line
+from vitreous.core.json_text import parse_json
 from vitreous.nn import ViT, ViTConfig
 from vitreous.nn.execution import unwrap
 from vitreous.nn.models import Config, Model, build, config_from, describe
@@ -26,6 +28,7 @@ HUB = "hf-hub:"
 CONFIG, WEIGHTS = "config.json", "model.safetensors"
 _METADATA_KEY = "vitreous"
 _Settings = TypeVar("_Settings")
+_Built = TypeVar("_Built", bound=nn.Module)
 
 
 def load_weights(model: nn.Module, source: str | PathLike[str], verbose: bool = True) -> list[str]:
@@ -72,12 +75,10 @@ def to_safetensors(model: nn.Module, layout: str = "vitreous", more: Mapping[str
 def save_model(model: nn.Module, folder: str | PathLike[str]) -> None:
     """Write `config.json` and `model.safetensors`, each atomically."""
     folder = Path(folder)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(f"{folder}: cannot be created as a folder ({error.strerror})") from None
+    make_folder(folder)
     save_weights(model, folder / WEIGHTS)
     write_atomically(folder / CONFIG, (json.dumps(describe(_with_config(model).config), indent=1) + "\n").encode())
+    update_checksums(folder, (WEIGHTS, CONFIG))
 
 
 def load_model(folder: str | PathLike[str]) -> Model:
@@ -86,9 +87,16 @@ def load_model(folder: str | PathLike[str]) -> Model:
     return build_with_weights(read_config(folder), folder / WEIGHTS)
 
 
-def build_with_weights(config: Config, path: Path) -> Model:
+def build_with_weights(
+    config: _Settings,
+    path: Path,
+    builder: Callable[[_Settings], _Built] = build,  # type: ignore[assignment]
+) -> _Built:
     """Build a model and load weights that must match it exactly."""
-    model = build(config)
+    try:
+        model = builder(config)
+    except (RuntimeError, TypeError, ValueError, MemoryError) as error:
+        raise InputError(f"{path}: its settings describe an impossible model ({first_line(error)})") from None
     load_exact_weights(model, path)
     return model
 
@@ -138,10 +146,15 @@ def read_metadata(path: Path) -> dict[str, Any]:
         return {}
     try:
         with safe_open(path, "pt") as file:
-            metadata = json.loads((file.metadata() or {}).get(_METADATA_KEY, "{}"))
+            metadata = parse_json((file.metadata() or {}).get(_METADATA_KEY, "{}"))
     except Exception as error:
         raise InputError(f"the file is damaged or not of the type of its suffix ({first_line(error)})") from None
-    return metadata if isinstance(metadata, dict) else {}
+    if not isinstance(metadata, dict):
+        return {}
+    if "task" in metadata or "checksum" in metadata:  # an exported run
+        check_metadata(metadata)
+        verify_own_checksum(path)
+    return metadata
 
 
 def read_config(folder: Path) -> Config:
@@ -152,18 +165,13 @@ def read_config(folder: Path) -> Config:
 def read_settings(folder: Path, parse: Callable[[Mapping[str, Any]], _Settings]) -> _Settings:
     """Values of `config.json` in a folder, converted by `parse`."""
     path = folder / CONFIG
-    try:
-        values = json.loads(path.read_text())
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror})") from None
-    except ValueError:
-        raise InputError(f"{path}: not valid JSON") from None
+    values = read_json(path)
     if not isinstance(values, dict):
         raise InputError(f"{path}: expected a JSON object of model settings")
     try:
         return parse(values)
-    except (InputError, TypeError) as error:
-        raise InputError(f"{path}: {error}") from None
+    except (InputError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
+        raise InputError(f"{path}: {first_line(error)}") from None
 
 
 def _read_file(path: Path) -> State:
@@ -171,6 +179,7 @@ def _read_file(path: Path) -> State:
     if not path.is_file():
         raise InputError(f"no such file, nor a folder with a {WEIGHTS}")
     check_choice("file type", path.suffix, _READERS)
+    verify_checksum(path)
     try:
         return _READERS[path.suffix](path)
     except InputError:
