@@ -166,3 +166,10 @@ def test_options_of_other_models_are_errors(client: TestClient) -> None:
 
 def test_a_file_needs_a_name(client: TestClient) -> None:
     assert "expected a file" in post_error(client, PATH, data={"model": "vit"}, files={"file": ("", b"")})
+
+
+def test_a_sample_without_a_finite_answer_is_named() -> None:
+    client, _ = make_sum_client()
+    with client:
+        message = post_error(client, PATH, json={"samples": [[1.0] * 5, [1e308] * 5]})
+    assert message.startswith("input: the answer for sample 1 is not finite")

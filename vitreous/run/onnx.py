@@ -33,7 +33,7 @@ class OnnxPredictor(AnyPredictor):
         self.targets = tuple(Target(**target) for target in task.get("targets", ()))
         self.scores = task.get("scores", ())
 
-    def __call__(self, x: ArrayLike, coverage: float | None = None) -> Prediction:
+    def predict(self, x: ArrayLike, coverage: float | None = None) -> Prediction:
         if self.classes:
             return Prediction(self.classes, self._compute(x, ("probabilities",))[0])
         values, uncertainty = self._compute(x, ("values", "uncertainty"))
@@ -48,7 +48,8 @@ class OnnxPredictor(AnyPredictor):
         samples, parts = self.check(x), list[list[NDArray[Any]]]()
         for batch in split_into_batches(samples) if len(samples) else [samples]:
             try:
-                parts.append(self.session.run(names, {"x": np.asarray(batch, np.float32)}))
+                with np.errstate(over="ignore"):  # too large for float32: the answer is not finite
+                    parts.append(self.session.run(names, {"x": np.asarray(batch, np.float32)}))
             except Exception as fault:  # onnxruntime raises one of a dozen kinds
                 place = sum(len(part[0]) for part in parts)
                 raise InputError(f"the model fails on the samples from {place} on ({first_line(fault)})") from None

@@ -43,6 +43,12 @@ class Prediction:
         assert self.probabilities is not None
         return [self.classes[i] for i in self.probabilities.argmax(1)]
 
+    @property
+    def finite(self) -> NDArray[np.bool_]:
+        """Which of the answers are finite, `(n,)`."""
+        numbers = [part for part in (self.probabilities, self.values, self.lower, self.upper) if part is not None]
+        return np.asarray(np.isfinite(np.stack(numbers)).all(axis=(0, 2)))
+
     def rows(self) -> list[dict[str, Any]]:
         """One plain record a sample, the unit in each name."""
         if self.probabilities is not None:
@@ -90,6 +96,11 @@ def half_widths(scores: Scores, coverage: float) -> list[float]:
     return [column[rank - 1] for column in scores]
 
 
+def not_finite(sample: str) -> InputError:
+    """The error for a sample whose answer is not finite."""
+    return InputError(f"input: the answer for {sample} is not finite; are its values far outside the training data?")
+
+
 class AnyPredictor(ABC):
     """A trained model: raw samples in, physical quantities out.
 
@@ -112,9 +123,16 @@ class AnyPredictor(ABC):
         self.input, self.axes, self.channels = tuple(input), tuple(axes), tuple(channels)
         self.data, self.shorter = data, shorter
 
-    @abstractmethod
     def __call__(self, x: ArrayLike, coverage: float | None = None) -> Prediction:
         """Predict samples `(n, *grid)` or `(n, channels, *grid)`; `coverage` asks for intervals, e.g. 0.9."""
+        prediction = self.predict(x, coverage)
+        if not prediction.finite.all():
+            raise not_finite(f"sample {int(prediction.finite.argmin())}")
+        return prediction
+
+    @abstractmethod
+    def predict(self, x: ArrayLike, coverage: float | None = None) -> Prediction:
+        """As a call, but answers that are not finite raise no error; see `Prediction.finite`."""
 
     def merging(self, r: int | Sequence[int]) -> AbstractContextManager[None]:
         """Inside the `with` block every block merges r tokens, or each block its own number."""

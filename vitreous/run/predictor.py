@@ -54,7 +54,7 @@ class Predictor(AnyPredictor):
         self.model, self.task, self.scaling = model.eval(), task, scaling
         self.classes, self.targets, self.scores = task.classes, task.targets, task.scores
 
-    def __call__(self, x: ArrayLike, coverage: float | None = None) -> Prediction:
+    def predict(self, x: ArrayLike, coverage: float | None = None) -> Prediction:
         return self.answer(self.outputs(x), coverage)
 
     def merging(self, r: int | Sequence[int]) -> AbstractContextManager[None]:
