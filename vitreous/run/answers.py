@@ -117,7 +117,7 @@ def collect(
     stored = evenly(len(rows), max(1, limits.outputs // task.outputs))
     mapped = evenly(len(stored), limits.features)
     some, others = stored[mapped], np.setdiff1d(np.arange(len(rows)), stored[mapped])
-    both = outputs(_with_features(model), x, rows[some], scaling, accelerator, batch)
+    both = outputs(with_features(model), x, rows[some], scaling, accelerator, batch)
     out = both.new_empty(len(rows), task.outputs)
     out[some], features = both.tensor_split([task.outputs], dim=1)
     if len(others):
@@ -133,7 +133,7 @@ def collect(
     )
 
 
-def _with_features(model: nn.Module) -> Callable[[Tensor], Tensor]:
+def with_features(model: nn.Module) -> Callable[[Tensor], Tensor]:
     """The model with outputs `(B, K)` followed by the input of its head, `(B, K + D)`."""
 
     def both(x: Tensor) -> Tensor:

@@ -4,6 +4,7 @@ config.json        the model                     metrics.jsonl  losses and valid
 model.safetensors  its weights                   result.json    scores of the finished run
 task.json          what goes in and comes out    test.npz       its answers on the test part
 experiment.json    how the run was made          last/          the state from which `--resume` continues
+familiarity.safetensors                          which samples are like the training data
 """
 
 import json

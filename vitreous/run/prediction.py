@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from vitreous.core.errors import InputError
 from vitreous.data.source import Axis, Source, Target
+from vitreous.run.familiarity import Familiarity
 
 Numbers = NDArray[np.float64]
 Scores = Sequence[Sequence[float]]
@@ -26,7 +27,8 @@ class Prediction:
     """Answers for a batch of samples, in physical quantities.
 
     For classes: `probabilities` `(n, classes)` and `labels`. For quantities: `values`, `lower` and `upper`, all of them
-    `(n, targets)`.
+    `(n, targets)`. `familiarity` `(n,)` is the share of samples like the training data that lie as far from it as this
+    one, or None if the run does not know.
     """
 
     classes: tuple[str, ...] = ()
@@ -36,6 +38,7 @@ class Prediction:
     lower: Numbers | None = None
     upper: Numbers | None = None
     coverage: float | None = None
+    familiarity: Numbers | None = None
 
     @property
     def labels(self) -> list[str]:
@@ -51,6 +54,12 @@ class Prediction:
 
     def rows(self) -> list[dict[str, Any]]:
         """One plain record a sample, the unit in each name."""
+        if self.familiarity is None:
+            return self._answers()
+        pairs = zip(self._answers(), self.familiarity, strict=True)
+        return [row | {"familiarity": float(p)} for row, p in pairs]
+
+    def _answers(self) -> list[dict[str, Any]]:
         if self.probabilities is not None:
             return [
                 {"class": label, "probability": float(row.max())}
@@ -114,6 +123,7 @@ class AnyPredictor(ABC):
     classes: tuple[str, ...]  # of a classification
     targets: tuple[Target, ...]  # of a regression
     scores: Scores  # intervals are made from them; empty if the run was not calibrated
+    familiarity: Familiarity | None = None  # None for a run or file that was made without
     explains: bool  # whether its model can be looked into: attention, gradients
     precision: str  # float32, bfloat16, int8
 

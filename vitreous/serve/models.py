@@ -43,6 +43,8 @@ def prediction_records(prediction: Prediction) -> list[Answer]:
             {"values": [target | _value_record(*values) for target, values in zip(targets, sample, strict=True)]}
             for sample in numbers.tolist()
         ]
+    familiarity = [None] * len(rows) if prediction.familiarity is None else prediction.familiarity.tolist()
+    rows = [row | {"familiarity": p} for row, p in zip(rows, familiarity, strict=True)]
     return [row if finite else None for row, finite in zip(rows, prediction.finite, strict=True)]
 
 
