@@ -30,6 +30,7 @@ from vitreous.data.augment import Augment
 from vitreous.data.source import Axis, Source, Target
 from vitreous.nn.config import ViTConfig
 from vitreous.nn.models import Config
+from vitreous.run.familiarity import FAMILIARITY
 from vitreous.run.folder import METRICS, RESULT, TASK, WITH_CHECKSUMS, read_result
 from vitreous.run.predictor import load as load_run
 from vitreous.run.task import Classification, Mixture, Regression
@@ -41,7 +42,7 @@ from vitreous.zoo.weights import CONFIG, WEIGHTS
 
 __all__ = ["ViTClassifier", "ViTRegressor"]
 
-_RUN = (CONFIG, WEIGHTS, TASK, METRICS, RESULT)
+_RUN = (CONFIG, WEIGHTS, TASK, METRICS, RESULT, FAMILIARITY)
 _TOGETHER = 8  # fewer samples are computed in another order, and their last digits differ
 _ABOUT = "estimator.json"  # beside them in a saved folder: what scikit-learn wants to know and a run does not
 
@@ -234,6 +235,16 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
         together = np.resize(samples, (_TOGETHER, *samples.shape[1:])) if len(samples) < _TOGETHER else samples
         prediction = self.predictor_(together, coverage)
         return [getattr(prediction, name)[: len(samples)] for name in names]
+
+    def familiarity(self, X: ArrayLike) -> NDArray[np.float64]:
+        """How much each sample resembles the training data: the share of such samples that are as unusual as it is.
+
+        Below 0.01 a sample is unlike them, and its prediction should not be trusted.
+        """
+        check_is_fitted(self)
+        if self.predictor_.familiarity is None:
+            raise InputError("familiarity: is not known; the model was fitted by an earlier version, or to few samples")
+        return self._predict(X, "familiarity")[0]
 
     def _about(self) -> dict[str, Any]:
         """What `load` needs beside the run."""

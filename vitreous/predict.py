@@ -22,9 +22,11 @@ from vitreous.data.uploads import InputFile
 from vitreous.powder.files import read_pattern
 from vitreous.powder.grid import Q_AXIS
 from vitreous.powder.pattern import to_grid
+from vitreous.run.familiarity import UNFAMILIAR
 from vitreous.run.load import load
 from vitreous.run.prediction import AnyPredictor
 
+_LISTED = 10  # rows in a warning
 Files = Sequence[InputFile]
 """Paths or uploaded files."""
 Batch = tuple[list[str], NDArray[Any]]
@@ -57,6 +59,17 @@ def predict_files(
             for names, samples in track(batches, "predicting")
             for name, row in zip(names, predictor(samples, coverage).rows(), strict=True)
         ]
+
+
+def describe_unfamiliar(records: Sequence[dict[str, Any]]) -> str:
+    """Say which records are of samples unlike the training data; empty if none are."""
+    rows = [i for i, record in enumerate(records) if record.get("familiarity", 1.0) < UNFAMILIAR]
+    if not rows:
+        return ""
+    listed = ", ".join(map(str, rows[:_LISTED])) + (", …" if len(rows) > _LISTED else "")
+    one = "sample is" if len(records) == 1 else "samples are"
+    verdict = f"{one} unlike the training data (familiarity below {UNFAMILIAR:g})"
+    return f"{len(rows)} of {len(records)} {verdict}: row{'s' if len(rows) > 1 else ''} {listed}"
 
 
 def takes_patterns(predictor: AnyPredictor) -> bool:

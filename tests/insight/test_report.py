@@ -31,8 +31,8 @@ from vitreous.recipes.jobs import create_job
 from vitreous.train import SupervisedJob, TrainConfig, train
 
 ALWAYS = ["The data", "Training curves", "Worst predictions", "Explanations of single predictions",
-          "Faithfulness of the maps", "Features of the test samples", "All scores", "Configuration",
-          "How to reproduce it"]  # fmt: skip
+          "Faithfulness of the maps", "Familiarity of the test samples", "Features of the test samples", "All scores",
+          "Configuration", "How to reproduce it"]  # fmt: skip
 _VOID = ("meta", "link", "img", "br")
 
 

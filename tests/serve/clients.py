@@ -31,7 +31,7 @@ class SumPredictor(AnyPredictor):
         self.gate, self.entered, self.sizes = threading.Event(), threading.Event(), list[int]()
         self.gate.set()
 
-    def __call__(self, x: ArrayLike, coverage: float | None = None) -> Prediction:
+    def predict(self, x: ArrayLike, coverage: float | None = None) -> Prediction:
         samples = self.check(x)
         self.sizes.append(len(samples))
         self.entered.set()

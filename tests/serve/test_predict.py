@@ -166,3 +166,21 @@ def test_options_of_other_models_are_errors(client: TestClient) -> None:
 
 def test_a_file_needs_a_name(client: TestClient) -> None:
     assert "expected a file" in post_error(client, PATH, data={"model": "vit"}, files={"file": ("", b"")})
+
+
+def test_a_sample_without_a_finite_answer_is_named() -> None:
+    client, _ = make_sum_client()
+    with client:
+        message = post_error(client, PATH, json={"samples": [[1.0] * 5, [1e308] * 5]})
+    assert message.startswith("input: the answer for sample 1 is not finite")
+
+
+@pytest.mark.parametrize("model", ["vit", "vit.onnx"])
+def test_every_answer_says_how_familiar_its_sample_is(client: TestClient, model: str) -> None:
+    noise = np.random.default_rng(0).random((20, 8, 8))
+    digit = client.get("/v1/examples").json()["samples"]
+    samples = [each["sample"][0] for each in digit if each["model"] == "vit"] + noise.tolist()
+    rows = predict(client, json={"model": model, "samples": samples})["rows"]
+    familiarity = np.array([row["familiarity"] for row in rows])
+    assert (familiarity[-20:] < 0.01).all()
+    assert (familiarity[:-20] >= 0.01).any()

@@ -1,5 +1,6 @@
 """`vitreous predict`: predict the samples in files."""
 
+import sys
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -16,6 +17,7 @@ def predict(
     anode: PatternAnodeOption = None,
     wavelength: PatternWavelengthOption = None,
     merge: MergeOption = (),
+    refuse_unfamiliar: bool = False,
     format: Literal["csv", "json"] = "csv",
     out: Path | None = None,
 ) -> None:
@@ -28,20 +30,31 @@ def predict(
         run: folder of the run, or a file made by vitreous export.
         files: spectra (every row is predicted), images or powder patterns; or texts.
         interval: coverage of an interval around each value, e.g. 0.9.
+        refuse_unfamiliar: predict nothing if a sample is unlike the training data (familiarity below 0.01).
         format: csv or json.
         out: write to this file instead of printing.
     """
     from vitreous.core.atomic import write_atomically
-    from vitreous.predict import format_records, predict_files
+    from vitreous.core.errors import InputError
+    from vitreous.predict import describe_unfamiliar, format_records, predict_files
     from vitreous.run.folder import translates
 
     if translates(run):
         from vitreous.text.runs import refuse_options, translate
 
-        refuse_options(run, {"interval": interval, "anode": anode, "wavelength": wavelength, "merge": merge})
+        options = {"interval": interval, "anode": anode, "wavelength": wavelength, "merge": merge}
+        refuse_options(run, options | {"refuse_unfamiliar": refuse_unfamiliar})
         records = translate(run, files)
     else:
         records = predict_files(run, files, interval, anode, wavelength, merge)
+        if refuse_unfamiliar and "familiarity" not in records[0]:
+            raise InputError(
+                f"refuse-unfamiliar: {run} does not say how familiar samples are; train or export it again"
+            )
+        if warning := describe_unfamiliar(records):
+            if refuse_unfamiliar:
+                raise InputError(warning)
+            print(f"vitreous: warning: {warning}", file=sys.stderr)
     text = format_records(records, format)
     if out is None:
         print(text, end="")

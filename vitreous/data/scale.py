@@ -19,6 +19,7 @@ DERIVATIVES = {"slope": 1, "curvature": 2}
 SCALINGS = ("none", "channel", "sample", "point", "root", *DERIVATIVES)
 _CHUNK = 4096
 _HALF_WINDOW = 5  # points on each side in the window of a derivative
+_ROUNDING = 1e-6  # values that differ by less, relative to the largest, are equal up to float32 rounding
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,7 @@ class Scaling(Settings):
             - none: no scaling.
             - channel: one mean and deviation per channel.
             - sample: mean and deviation of each sample (standard normal variate), for spectra of arbitrary height.
+              A sample whose values are all equal becomes zeros.
             - point: one mean and deviation per point of the grid, for small differences as in chemometrics.
             - root: square root of each sample divided by its maximum, for counts; makes their noise uniform.
             - slope, curvature: first or second derivative of each spectrum (Savitzky-Golay, 11 points, degree 2),
@@ -89,16 +91,21 @@ def fit_scaling(kind: str, x: NDArray[Any], rows: NDArray[np.intp]) -> Scaling:
 
 def _transform_samples(kind: str, kernel: Tensor, x: Tensor) -> Tensor:
     """The part of a scaling that depends on each sample alone, `(B, C, *grid) -> (B, C, *grid)`."""
+    extent = tuple(range(1, x.dim()))
     if kind == "root":
         x = x.clamp(min=0)
-        return (x / x.amax(tuple(range(1, x.dim())), keepdim=True).clamp(min=1e-12)).sqrt()
+        return (x / x.amax(extent, keepdim=True).clamp(min=torch.finfo(torch.float32).tiny)).sqrt()
+    if kind not in ("sample", *DERIVATIVES):
+        return x
+    rounding = _ROUNDING * x.abs().amax(extent, keepdim=True).clamp(max=torch.finfo(torch.float32).max)
     if kind in DERIVATIVES:
+        rounding = rounding * kernel.abs().sum()
         padded = F.pad(x, (_HALF_WINDOW, _HALF_WINDOW), "replicate")
         x = F.conv1d(padded.flatten(0, 1).unsqueeze(1), kernel.view(1, 1, -1)).view_as(x)
-    if kind in ("sample", *DERIVATIVES):
-        extent = tuple(range(1, x.dim()))
-        return (x - x.mean(extent, keepdim=True)) / (x.std(extent, keepdim=True) + 1e-8)
-    return x
+    # Extremes are exact, so torch and onnxruntime agree on which samples are constant; their deviations differ.
+    constant = x.amax(extent, keepdim=True) - x.amin(extent, keepdim=True) <= rounding
+    scaled = (x - x.mean(extent, keepdim=True)) / (x.std(extent, keepdim=True) + 1e-8)
+    return scaled.masked_fill(constant, 0.0)
 
 
 def _derivative_kernel(kind: str) -> tuple[float, ...]:

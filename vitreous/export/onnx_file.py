@@ -20,6 +20,7 @@ from vitreous.core.checksums import NO_CHECKSUM, add_checksum
 from vitreous.core.errors import InputError
 from vitreous.core.extras import load_extra
 from vitreous.core.version import __version__
+from vitreous.run.answers import with_features
 from vitreous.run.onnx import ABOUT, VERSION
 from vitreous.run.predictor import Predictor
 from vitreous.run.task import Regression
@@ -51,29 +52,31 @@ def quiet() -> Iterator[None]:
 
 
 class _Graph(nn.Module):
-    """Scaling, model and task in one module."""
+    """Scaling, model and task in one module; `embeds` adds the input of the model's head to its outputs."""
 
-    def __init__(self, predictor: Predictor) -> None:
+    def __init__(self, predictor: Predictor, embeds: bool) -> None:
         super().__init__()
         self.model, self.scaling, self.task = predictor.model, predictor.scaling, predictor.task
+        self.embeds = embeds
 
     def forward(self, x: Tensor) -> tuple[Tensor, ...]:
         """`x`: raw samples `(B, channels, *grid)` as float32."""
-        out = self.model(self.scaling(x))
+        model = with_features(self.model) if self.embeds else self.model
+        out, *embedding = model(self.scaling(x)).tensor_split([self.task.outputs][: self.embeds], dim=1)
         exact = out.double()  # as in the predictor
         if isinstance(self.task, Regression):
-            return out, self.task.physical(exact), self.task.uncertainty(exact)
-        return out, exact.softmax(-1)
+            return out, self.task.physical(exact), self.task.uncertainty(exact), *embedding
+        return out, exact.softmax(-1), *embedding
 
 
-def export_program(predictor: Predictor) -> ExportedProgram:
-    """The predictor as a program of `torch.export`, for any number of samples."""
+def export_program(predictor: Predictor, embeds: bool = False) -> ExportedProgram:
+    """The predictor as a program of `torch.export`, for any number of samples; `embeds` adds an output."""
     free = {0: Dim("batch")}
     if predictor.shorter:
         free[len(predictor.input)] = Dim("count", max=predictor.input[-1])
     example = torch.zeros(3, *predictor.input)
     with torch.no_grad(), quiet():
-        return torch.export.export(_Graph(predictor).eval(), (example,), dynamic_shapes=(free,))
+        return torch.export.export(_Graph(predictor, embeds).eval(), (example,), dynamic_shapes=(free,))
 
 
 def to_onnx(predictor: Predictor, max_bytes: int = MAX_BYTES) -> bytes:
@@ -84,11 +87,12 @@ def to_onnx(predictor: Predictor, max_bytes: int = MAX_BYTES) -> bytes:
     if size > max_bytes:
         raise InputError(f"export: the weights take {size / 1e9:.1f} GB, but one ONNX file holds 2; use --format torch")
     config = predictor.model.config
+    names, embeds = _QUANTITIES if predictor.targets else _PROBABILITIES, predictor.familiarity is not None
     fused = config.tokenizer is not None and not config.tokenizer.has_mask
     with torch.no_grad(), quiet():
         exported = torch.onnx.export(
-            export_program(predictor), input_names=["x"], dynamo=True, external_data=False, verbose=False,
-            output_names=_QUANTITIES if predictor.targets else _PROBABILITIES,
+            export_program(predictor, embeds), input_names=["x"], dynamo=True, external_data=False, verbose=False,
+            output_names=[*names, "embedding"] if embeds else names,
             opset_version=_OPSET_FUSED if fused else _OPSET,
             custom_translation_table={torch.ops.aten.median.dim: _median},
         )  # fmt: skip

@@ -20,6 +20,7 @@ _NUMBERED = 15  # maximum number of classes for numbers in a confusion matrix
 _NAMED = 30  # maximum number of classes for labels
 _INTERVALS = 150  # maximum number in a parity plot
 _BINS = 8  # of errors against a quantity
+_FAMILIARITY_BINS = 20
 EMBEDDINGS = ("PCA", "t-SNE")
 
 
@@ -196,6 +197,16 @@ def coverage_figure(nominal: Array, measured: Array, names: Sequence[str]) -> Fi
             axes.plot(nominal, column, ".-", lw=1, label=name)
         axes.set(xlabel="coverage asked for", ylabel="coverage found", xlim=(0, 1), ylim=(0, 1.02))
         axes.legend(frameon=False, fontsize=8)
+        return drawing
+
+
+def familiarity_figure(p: Array) -> Figure:
+    """Distribution of the familiarity `(n,)`, which is uniform for samples like the training data."""
+    with figure(_WIDTH, 3) as drawing:
+        axes = drawing.subplots()
+        axes.hist(p, _FAMILIARITY_BINS, range=(0, 1), color="C0")
+        axes.axhline(len(p) / _FAMILIARITY_BINS, color="k", lw=0.8)
+        axes.set(xlabel="familiarity", ylabel="samples", xlim=(0, 1))
         return drawing
 
 

@@ -7,7 +7,7 @@ import io
 import zipfile
 import zlib
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +21,7 @@ from vitreous.core.batching import split_into_batches
 from vitreous.core.checksums import read_verified
 from vitreous.core.errors import InputError
 from vitreous.data.scale import Scaling
+from vitreous.run.familiarity import Familiarity
 from vitreous.run.task import Task
 
 if TYPE_CHECKING:  # heavy, and only trainings have one
@@ -55,6 +56,7 @@ class Answers:
         samples: `(m, channels, *grid)`, as in the source.
         mapped: `(k,)` which of the n samples have features.
         features: `(k, D)`, the input of the model's head.
+        familiarity: `(k,)`, how familiar those samples are; empty if that is not known.
     """
 
     rows: NDArray[Any]
@@ -64,6 +66,7 @@ class Answers:
     samples: NDArray[Any]
     mapped: NDArray[Any]
     features: NDArray[Any]
+    familiarity: NDArray[Any] = field(default_factory=lambda: np.zeros(0))
 
     @property
     def drawn(self) -> slice:
@@ -113,12 +116,13 @@ def collect(
     accelerator: "Accelerator | None" = None,
     batch: int = 256,
     limits: StorageLimits = _LIMITS,
+    familiarity: Familiarity | None = None,
 ) -> tuple[Tensor, Answers]:
     """Raw outputs for rows of `x`, as `outputs` returns them, and the `Answers` to store, with the labels `y`."""
     stored = evenly(len(rows), max(1, limits.outputs // task.outputs))
     mapped = evenly(len(stored), limits.features)
     some, others = stored[mapped], np.setdiff1d(np.arange(len(rows)), stored[mapped])
-    both = outputs(_with_features(model), x, rows[some], scaling, accelerator, batch)
+    both = outputs(with_features(model), x, rows[some], scaling, accelerator, batch)
     out = both.new_empty(len(rows), task.outputs)
     out[some], features = both.tensor_split([task.outputs], dim=1)
     if len(others):
@@ -129,12 +133,15 @@ def collect(
     worst, rest = np.split(order, [count - count // 2])
     middles = (np.arange(count // 2) + 0.5) * len(rest) / max(1, count // 2)  # of equal parts of the rest
     shown = np.concatenate([worst, rest[middles.astype(np.intp)]])
-    return out, Answers(
+    answers = Answers(
         rows[stored], truth, out[stored].numpy(), shown, np.asarray(x[rows[stored][shown]]), mapped, features.numpy()
     )
+    if familiarity is None:
+        return out, answers
+    return out, replace(answers, familiarity=familiarity.p_values(np.asarray(x[rows[some]]), answers.features))
 
 
-def _with_features(model: nn.Module) -> Callable[[Tensor], Tensor]:
+def with_features(model: nn.Module) -> Callable[[Tensor], Tensor]:
     """The model with outputs `(B, K)` followed by the input of its head, `(B, K + D)`."""
 
     def both(x: Tensor) -> Tensor:

@@ -5,6 +5,7 @@ model.safetensors  its weights                   result.json    scores of the fi
 task.json          what goes in and comes out    test.npz       its answers on the test part
 experiment.json    how the run was made          last/          the state from which `--resume` continues
 checksums.json     checksums of the finished run's files
+familiarity.safetensors                          which samples are like the training data
 """
 
 import json
@@ -23,7 +24,7 @@ TASK, EXPERIMENT, RESULT, METRICS = "task.json", "experiment.json", "result.json
 LAST = Path("last") / "state.safetensors"
 WITH_CHECKSUMS = (
     "config.json", "model.safetensors", TASK, EXPERIMENT, METRICS, RESULT, "test.npz", "subwords.json",
-    "pretraining.safetensors", "estimator.json",
+    "pretraining.safetensors", "familiarity.safetensors", "estimator.json",
 )  # fmt: skip
 """Files of a finished run whose checksums are stored; the functions that read them verify them."""
 

@@ -1,6 +1,7 @@
 """`OnnxPredictor`: a model exported to ONNX, computed by onnxruntime without torch."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from vitreous.core.errors import InputError, first_line
 from vitreous.core.extras import load_extra
 from vitreous.core.json_text import parse_json
 from vitreous.data.source import Axis, Target
+from vitreous.run.familiarity import Familiarity
 from vitreous.run.folder import check_description, check_types
 from vitreous.run.prediction import AnyPredictor, Prediction, quantities
 
@@ -35,23 +37,31 @@ class OnnxPredictor(AnyPredictor):
         self.classes = tuple(task.get("classes", ()))
         self.targets = tuple(Target(**target) for target in task.get("targets", ()))
         self.scores = task.get("scores", ())
+        self.familiarity = Familiarity.from_description(about)
 
-    def __call__(self, x: ArrayLike, coverage: float | None = None) -> Prediction:
+    def predict(self, x: ArrayLike, coverage: float | None = None) -> Prediction:
+        names = ("probabilities",) if self.classes else ("values", "uncertainty")
+        samples, more = self.check(x), () if self.familiarity is None else ("embedding",)
+        numbers = self._compute(samples, (*names, *more))
         if self.classes:
-            return Prediction(self.classes, self._compute(x, ("probabilities",))[0])
-        values, uncertainty = self._compute(x, ("values", "uncertainty"))
-        return quantities(self.targets, values, uncertainty, self.scores, coverage)
+            prediction = Prediction(self.classes, numbers[0])
+        else:
+            prediction = quantities(self.targets, numbers[0], numbers[1], self.scores, coverage)
+        if self.familiarity is None:
+            return prediction
+        return replace(prediction, familiarity=self.familiarity.p_values(samples, numbers[-1]))
 
     def outputs(self, x: ArrayLike) -> NDArray[np.float32]:
         """The model's raw outputs, as a run's predictor gives them."""
-        return self._compute(x, ("outputs",))[0]
+        return self._compute(self.check(x), ("outputs",))[0]
 
-    def _compute(self, x: ArrayLike, names: Sequence[str]) -> list[NDArray[Any]]:
-        """Some of the graph's outputs `(n, K)`."""
-        samples, parts = self.check(x), list[list[NDArray[Any]]]()
+    def _compute(self, samples: NDArray[Any], names: Sequence[str]) -> list[NDArray[Any]]:
+        """Some of the graph's outputs `(n, K)` for checked samples."""
+        parts = list[list[NDArray[Any]]]()
         for batch in split_into_batches(samples) if len(samples) else [samples]:
             try:
-                parts.append(self.session.run(names, {"x": np.asarray(batch, np.float32)}))
+                with np.errstate(over="ignore"):  # too large for float32: the answer is not finite
+                    parts.append(self.session.run(names, {"x": np.asarray(batch, np.float32)}))
             except Exception as fault:  # onnxruntime raises one of a dozen kinds
                 place = sum(len(part[0]) for part in parts)
                 raise InputError(f"the model fails on the samples from {place} on ({first_line(fault)})") from None

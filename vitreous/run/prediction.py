@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from vitreous.core.errors import InputError
 from vitreous.data.source import Axis, Source, Target
+from vitreous.run.familiarity import Familiarity
 
 Numbers = NDArray[np.float64]
 Scores = Sequence[Sequence[float]]
@@ -26,7 +27,8 @@ class Prediction:
     """Answers for a batch of samples, in physical quantities.
 
     For classes: `probabilities` `(n, classes)` and `labels`. For quantities: `values`, `lower` and `upper`, all of them
-    `(n, targets)`.
+    `(n, targets)`. `familiarity` `(n,)` is the share of samples like the training data that lie as far from it as this
+    one, or None if the run does not know.
     """
 
     classes: tuple[str, ...] = ()
@@ -36,6 +38,7 @@ class Prediction:
     lower: Numbers | None = None
     upper: Numbers | None = None
     coverage: float | None = None
+    familiarity: Numbers | None = None
 
     @property
     def labels(self) -> list[str]:
@@ -43,8 +46,20 @@ class Prediction:
         assert self.probabilities is not None
         return [self.classes[i] for i in self.probabilities.argmax(1)]
 
+    @property
+    def finite(self) -> NDArray[np.bool_]:
+        """Which of the answers are finite, `(n,)`."""
+        numbers = [part for part in (self.probabilities, self.values, self.lower, self.upper) if part is not None]
+        return np.asarray(np.isfinite(np.stack(numbers)).all(axis=(0, 2)))
+
     def rows(self) -> list[dict[str, Any]]:
         """One plain record a sample, the unit in each name."""
+        if self.familiarity is None:
+            return self._answers()
+        pairs = zip(self._answers(), self.familiarity, strict=True)
+        return [row | {"familiarity": float(p)} for row, p in pairs]
+
+    def _answers(self) -> list[dict[str, Any]]:
         if self.probabilities is not None:
             return [
                 {"class": label, "probability": float(row.max())}
@@ -90,6 +105,11 @@ def half_widths(scores: Scores, coverage: float) -> list[float]:
     return [column[rank - 1] for column in scores]
 
 
+def not_finite(sample: str) -> InputError:
+    """The error for a sample whose answer is not finite."""
+    return InputError(f"input: the answer for {sample} is not finite; are its values far outside the training data?")
+
+
 class AnyPredictor(ABC):
     """A trained model: raw samples in, physical quantities out.
 
@@ -103,6 +123,7 @@ class AnyPredictor(ABC):
     classes: tuple[str, ...]  # of a classification
     targets: tuple[Target, ...]  # of a regression
     scores: Scores  # intervals are made from them; empty if the run was not calibrated
+    familiarity: Familiarity | None = None  # None for a run or file that was made without
     explains: bool  # whether its model can be looked into: attention, gradients
     precision: str  # float32, bfloat16, int8
 
@@ -112,9 +133,16 @@ class AnyPredictor(ABC):
         self.input, self.axes, self.channels = tuple(input), tuple(axes), tuple(channels)
         self.data, self.shorter = data, shorter
 
-    @abstractmethod
     def __call__(self, x: ArrayLike, coverage: float | None = None) -> Prediction:
         """Predict samples `(n, *grid)` or `(n, channels, *grid)`; `coverage` asks for intervals, e.g. 0.9."""
+        prediction = self.predict(x, coverage)
+        if not prediction.finite.all():
+            raise not_finite(f"sample {int(prediction.finite.argmin())}")
+        return prediction
+
+    @abstractmethod
+    def predict(self, x: ArrayLike, coverage: float | None = None) -> Prediction:
+        """As a call, but answers that are not finite raise no error; see `Prediction.finite`."""
 
     def merging(self, r: int | Sequence[int]) -> AbstractContextManager[None]:
         """Inside the `with` block every block merges r tokens, or each block its own number."""

@@ -21,20 +21,18 @@ from vitreous.serve.metrics import Metrics
 from vitreous.serve.uploads import InputReader
 
 Record = dict[str, Any]
-Answer = Record | InputError
-"""The record of a sample, or the error of a sample whose answer is not finite."""
+Answer = Record | None
+"""The record of a sample; None if its answer is not finite."""
 _EXAMPLES = 4  # per model
 _EXPLAIN_QUEUE = 32  # explanations that may wait; they are far slower than predictions
 _MAX_EXAMPLE_VALUES = 100_000
-_NOT_FINITE = "input: the answer of the model is not finite; are the values far outside the training data?"
 
 
 def prediction_records(prediction: Prediction) -> list[Answer]:
     """Return the classes or quantities of each sample."""
     rows: list[Record]
     if prediction.probabilities is not None:
-        numbers = prediction.probabilities  # (n, classes)
-        pairs = zip(prediction.labels, numbers, strict=True)
+        pairs = zip(prediction.labels, prediction.probabilities, strict=True)
         rows = [{"class": label, "probability": float(p.max()), "probabilities": p.tolist()} for label, p in pairs]
     else:
         assert prediction.values is not None
@@ -45,8 +43,9 @@ def prediction_records(prediction: Prediction) -> list[Answer]:
             {"values": [target | _value_record(*values) for target, values in zip(targets, sample, strict=True)]}
             for sample in numbers.tolist()
         ]
-    finite = np.asarray(np.isfinite(numbers).reshape(len(rows), -1).all(1))
-    return [row if ok else InputError(_NOT_FINITE) for row, ok in zip(rows, finite, strict=True)]
+    familiarity = [None] * len(rows) if prediction.familiarity is None else prediction.familiarity.tolist()
+    rows = [row | {"familiarity": p} for row, p in zip(rows, familiarity, strict=True)]
+    return [row if finite else None for row, finite in zip(rows, prediction.finite, strict=True)]
 
 
 def _target_record(target: Target) -> dict[str, str]:
@@ -72,12 +71,12 @@ class ServedModel:
         metrics.waiting.labels(name).set_function(lambda: len(self._batcher) + len(self._explainer))
 
     def _predict(self, kind: Any, samples: Sequence[NDArray[Any]]) -> list[Answer]:
-        return prediction_records(self.predictor(np.stack(samples), kind[0]))
+        return prediction_records(self.predictor.predict(np.stack(samples), kind[0]))
 
     def _explain(self, options: Any, samples: Sequence[NDArray[Any]]) -> list[Answer]:
-        (row,) = prediction_records(self.predictor(np.stack(samples)))
-        if isinstance(row, InputError):
-            return [row]
+        (row,) = prediction_records(self.predictor.predict(np.stack(samples)))
+        if row is None:
+            return [None]
         return [explain_sample(self.predictor, samples[0], options) | {"row": row}]
 
     def predict(self, samples: NDArray[Any], coverage: float | None) -> "list[Future[Answer]]":

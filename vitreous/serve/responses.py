@@ -112,19 +112,23 @@ class Value(Target):
     upper: float | None = None
 
 
-class Quantities(BaseModel):
-    """Regression result of one sample."""
+class Result(BaseModel):
+    """Which sample a result is of, and its familiarity: below 0.01 it is unlike the training data; null if unknown."""
 
     file: int
     row: int
+    familiarity: float | None = None
+
+
+class Quantities(Result):
+    """Regression result of one sample."""
+
     values: list[Value]
 
 
-class Probabilities(BaseModel):
+class Probabilities(Result):
     """Classification result of one sample."""
 
-    file: int
-    row: int
     class_: str = Field(alias="class")
     probability: float
     probabilities: Numbers

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from vitreous.core.errors import InputError
 from vitreous.powder.example import EXAMPLES
 from vitreous.powder.radiation import ANODES
+from vitreous.run.prediction import not_finite
 from vitreous.serve.body import LARGE_BODY, Body
 from vitreous.serve.errors import RequestError
 from vitreous.serve.explain import explain_options
@@ -79,7 +80,7 @@ class Service:
         about = {name: model.about[name] for name in ("task", "targets", "classes")}
         return JSONResponse(
             {"model": model.name, "coverage": request.coverage, **about}
-            | {"rows": [place | _unwrap(row) for place, row in zip(places, rows, strict=True)]}
+            | {"rows": [place | _unwrap(row, place) for place, row in zip(places, rows, strict=True)]}
         )
 
     async def explain(self, body: Body[ExplainSample, ExplainFile]) -> Response:
@@ -94,8 +95,9 @@ class Service:
             row, (samples, _) = request.row, await self._read_files(model, body, request)
             if row >= len(samples):
                 raise InputError(f"row: found {row}, but the file has {len(samples)} sample(s), counted from 0")
-        record = _unwrap(await asyncio.wrap_future(model.explain(samples[row], options)))
-        return JSONResponse({"model": model.name} | record | {"row": {"file": 0, "row": row} | record["row"]})
+        place = {"file": 0, "row": row}
+        record = _unwrap(await asyncio.wrap_future(model.explain(samples[row], options)), place)
+        return JSONResponse({"model": model.name} | record | {"row": place | record["row"]})
 
     async def index(self, body: Body[IndexNumbers, IndexFile]) -> Response:
         """Find the unit cells of a powder pattern."""
@@ -155,7 +157,7 @@ def _are_numbers(values: list[Any]) -> bool:
     return types <= {int, float} or (types == {list} and all(map(_are_numbers, values)))
 
 
-def _unwrap(answer: Answer) -> Record:
-    if isinstance(answer, InputError):
-        raise answer
+def _unwrap(answer: Answer, place: Mapping[str, int]) -> Record:
+    if answer is None:
+        raise not_finite(f"sample {place['row']}" + (f" of file {place['file']}" if place["file"] else ""))
     return answer

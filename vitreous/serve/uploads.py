@@ -28,7 +28,7 @@ class InputReader(AnyPredictor):
     def __init__(self, predictor: AnyPredictor) -> None:
         super().__init__(predictor.input, predictor.axes, predictor.channels, predictor.data, predictor.shorter)
 
-    def __call__(self, x: ArrayLike, coverage: float | None = None) -> Prediction:
+    def predict(self, x: ArrayLike, coverage: float | None = None) -> Prediction:
         raise NotImplementedError
 
     @property

@@ -1,6 +1,6 @@
 """Supervised training: labelled samples, a model and a task, put together as a job."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -11,13 +11,16 @@ from accelerate import Accelerator
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from vitreous.core.atomic import write_atomically
 from vitreous.core.errors import InputError
 from vitreous.data import Source, split
 from vitreous.data.augment import Augment
 from vitreous.data.scale import fit_scaling
+from vitreous.nn.config import ViTConfig
 from vitreous.nn.models import Config, Model, build
 from vitreous.nn.reduction.reducer import measure_flops
-from vitreous.run.answers import collect, outputs, write_answers
+from vitreous.run.answers import collect, evenly, outputs, with_features, write_answers
+from vitreous.run.familiarity import FAMILIARITY, MOST_SAMPLES, Familiarity
 from vitreous.run.provenance import Provenance
 from vitreous.run.task import Task, task_for
 from vitreous.run.task_file import write_task
@@ -127,16 +130,34 @@ class SupervisedJob(SampleJob):
             self.task = self.task.calibrated(out, y)
             if main:
                 write_task(folder, self.task, self.scaling, self.source)
+        familiarity = self._write_familiarity(folder, model)
         if len(rows := self.parts.test):
             x, labels, batch = self.source.x, self._labels, self.settings.batch
             with measure_flops(model) as spent:
-                out, answers = collect(model, self.task, self.scaling, x, labels, rows, self.accelerator, batch)
+                out, answers = collect(
+                    model, self.task, self.scaling, x, labels, rows, self.accelerator, batch, familiarity=familiarity
+                )
             if main:
                 write_answers(folder, answers)
             result["test"] = self.task.metrics(out, self.task.encode(labels[rows])) | spent
         return result
 
-    def _outputs(self, model: TrainedModel, rows: NDArray[np.intp]) -> Tensor:
+    def _write_familiarity(self, folder: Path, model: Model) -> Familiarity | None:
+        """Describe the training part, so that predictions say how familiar their samples are."""
+        x, config = self.source.x, model.config
+        rows = [part[evenly(len(part), MOST_SAMPLES)] for part in (self.parts.train, self.parts.validation)]
+        embeddings = [self._outputs(with_features(model), part)[:, self.task.outputs :].numpy() for part in rows]
+        if not self.accelerator.is_main_process:
+            return None
+        ordered = not isinstance(config, ViTConfig) or config.tokens == "patch"
+        raw = [np.asarray(x[part]) if ordered else None for part in rows]
+        labels = self._labels[rows[0]] if self.task.classes else None
+        train, validation = zip(raw, embeddings, strict=True)
+        if (familiarity := Familiarity.fit(train, validation, labels)) is not None:
+            write_atomically(folder / FAMILIARITY, familiarity.to_bytes())
+        return familiarity
+
+    def _outputs(self, model: Callable[[Tensor], Tensor], rows: NDArray[np.intp]) -> Tensor:
         return outputs(model, self.source.x, rows, self.scaling, self.accelerator, self.settings.batch)
 
     @property

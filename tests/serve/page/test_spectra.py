@@ -96,3 +96,14 @@ def test_a_row_is_explained_in_the_file_of_its_table(browser: Any, address: str,
         route.continue_()
     visit.panel.get_by_role("alert").get_by_text("expected").wait_for()
     assert visit.panel.locator(".results").is_hidden()
+
+
+def test_a_spectrum_unlike_the_training_data_is_marked(browser: Any, address: str, spectra: bytes) -> None:
+    visit = Visit(browser, address, "spectra")
+    header, first, *others = spectra.decode().splitlines()
+    scaled = ",".join(str(1e6 * float(value)) for value in first.split(","))
+    visit.drop("new.csv", "\n".join([header, scaled, *others]).encode())
+    visit.panel.get_by_role("table").wait_for()
+    rows = visit.panel.locator("tbody tr").all_inner_texts()
+    assert ["unlike the training data" in row for row in rows] == [True, False, False]
+    assert "familiarity" in visit.download("Predictions as CSV").splitlines()[0]

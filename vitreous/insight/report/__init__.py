@@ -26,6 +26,7 @@ SECTIONS: Sequence[SectionBuilder] = (
     predictions.parity,
     predictions.worst,
     predictions.calibration,
+    predictions.familiarity,
     predictions.errors_by_column,
     predictions.features,
     explanations.single_predictions,

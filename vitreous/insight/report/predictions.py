@@ -130,6 +130,23 @@ def _coverage(run: Run, answers: Answers) -> Section | None:
 
 
 @with_answers
+def familiarity(run: Run, answers: Answers) -> Section | None:
+    """How familiar the samples are, by their distance to the training part."""
+    p = answers.familiarity
+    if not len(p):
+        return None
+    shares = " and ".join(f"{percent((p < level).mean())} have one below {percent(level, 0)}" for level in (0.01, 0.05))
+    text = (
+        f"The familiarity of a sample is the share of samples like the training data that are as unusual as it is. "
+        f"Of {len(p):,} {run.samples_noun}, {shares}; if they are like the training data, as many are expected."
+    )
+    figure = evaluation.familiarity_figure(p)
+    return Section(
+        f"Familiarity of the {run.samples_noun}", text, [("The line is expected of familiar samples", figure)]
+    )
+
+
+@with_answers
 def errors_by_column(run: Run, answers: Answers) -> Section | None:
     """Errors against the requested columns of the data."""
     if not run.columns:

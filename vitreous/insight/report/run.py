@@ -69,7 +69,8 @@ class Run:
         rows = np.arange(len(source)) if rows is None else rows
         x = predictor.on_axis(source)
         predictor.check(x[rows[:1]])
-        out, answers = collect(predictor.model, task, predictor.scaling, x, source.y, rows)
+        known = predictor.familiarity
+        out, answers = collect(predictor.model, task, predictor.scaling, x, source.y, rows, familiarity=known)
         scores = task.metrics(out, task.encode(source.y[rows]))
         columns = {label: values[answers.rows] for label, values in columns.items()}
         run = replace(self, answers=answers, data=source.name, part=part)

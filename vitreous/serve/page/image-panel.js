@@ -7,6 +7,7 @@ import { LatestRequest } from "./latest-request.js";
 import { StatusLine } from "./status.js";
 import { formatPercent, formatNumber } from "./format.js";
 import { paintImage } from "./paint-image.js";
+import { familiarityNote } from "./prediction-table.js";
 import { ApiError } from "./api.js";
 import { DrawingCanvas } from "./drawing-canvas.js";
 
@@ -175,13 +176,14 @@ class PredictionView {
     this._scale.hidden = !map;
     if (sample) paintImage(this._image, sample, model.white, map);
     this._bars.replaceChildren(...(row.probabilities ? classBars(model.classes, row.probabilities) : []));
+    const notes = [familiarityNote(row)].filter((note) => note !== null);
     if (row.values) {
-      this._answer.replaceChildren(...row.values.map((value) => element("span", { class: "value" }, `${value.name} ${formatNumber(value.value)} ${value.unit}`)));
+      this._answer.replaceChildren(...row.values.map((value) => element("span", { class: "value" }, `${value.name} ${formatNumber(value.value)} ${value.unit}`)), ...notes);
       return this._answer.textContent ?? "";
     }
     const probability = `probability ${formatPercent(row.probability ?? 0)}`;
-    this._answer.replaceChildren(element("b", {}, row.class ?? ""), element("span", { class: "quiet" }, probability));
-    return `${row.class}, ${probability}`;
+    this._answer.replaceChildren(element("b", {}, row.class ?? ""), element("span", { class: "quiet" }, probability), ...notes);
+    return [`${row.class}, ${probability}`, ...notes.map((note) => note.textContent)].join(", ");
   }
 }
 

@@ -4,6 +4,8 @@ import { probabilityBar } from "./cell-table.js";
 import { element, newId, svg } from "./dom.js";
 import { toCsv, labelWithUnit, formatPercent, formatNumber } from "./format.js";
 
+const UNFAMILIAR = 0.01; // as in vitreous/run/familiarity.py
+
 /** @typedef {import("./types.js").Predictions} Predictions */
 
 /**
@@ -30,13 +32,20 @@ export function predictionTable(predictions, names, truths, choose) {
       ] : []),
     ]) : [element("td", {}, element("b", {}, row.class ?? "")), element("td", {}, probabilityBar(row.probability ?? 0))];
     return element("tr", { click: (/** @type {Event} */ event) => event.target !== pick && pick.click() },
-      element("td", {}, element("span", { class: "pick" }, pick, names[i])), ...cells, truths ? element("td", {}, truths[i]) : null);
+      element("td", {}, element("span", { class: "pick" }, pick, names[i]), familiarityNote(row)), ...cells, truths ? element("td", {}, truths[i]) : null);
   });
   const columns = ["spectrum", ...headings, ...(truths ? ["true value"] : [])];
   return element("div", { class: "wide tall", tabindex: 0, role: "region", "aria-label": "Predictions" }, element("table", { class: "choose" },
     element("caption", {}, `${predictions.rows.length === 1 ? "One spectrum" : `${predictions.rows.length} spectra`}. Choose one to see it.`),
     element("thead", {}, element("tr", {}, ...columns.map((name) => (name ? element("th", { scope: "col" }, name) : element("td"))))),
     element("tbody", {}, ...rows)));
+}
+
+/** @param {import("./types.js").Row} row @returns {HTMLElement | null} a warning if a sample is unlike the training data */
+export function familiarityNote({ familiarity }) {
+  if (familiarity === null || familiarity === undefined || familiarity >= UNFAMILIAR) return null;
+  const title = `Familiarity ${familiarity.toPrecision(2)}: fewer than 1 % of samples like the training data are as unusual`;
+  return element("span", { class: "unfamiliar", title }, "unlike the training data");
 }
 
 /** @param {Predictions} predictions @param {number} index target @returns {[number, number]} lowest and highest bound */
@@ -65,13 +74,14 @@ function whisker(value, lower, upper, limits) {
  * @returns {string} the predictions as CSV
  */
 export function predictionCsv(predictions, names) {
+  const familiar = typeof predictions.rows[0]?.familiarity === "number" ? ["familiarity"] : [];
   if (predictions.classes.length) {
-    return toCsv([["spectrum", "class", ...predictions.classes.map((name) => `p(${name})`)],
-      ...predictions.rows.map((row, i) => [names[i], row.class ?? "", ...(row.probabilities ?? [])])]);
+    return toCsv([["spectrum", "class", ...predictions.classes.map((name) => `p(${name})`), ...familiar],
+      ...predictions.rows.map((row, i) => [names[i], row.class ?? "", ...(row.probabilities ?? []), ...familiar.map(() => row.familiarity ?? null)])]);
   }
   const hasIntervals = predictions.coverage !== null;
   return toCsv([
-    ["spectrum", ...predictions.targets.flatMap(({ name, unit }) => [labelWithUnit(name, unit), ...(hasIntervals ? [labelWithUnit(`${name} lower`, unit), labelWithUnit(`${name} upper`, unit)] : [])])],
-    ...predictions.rows.map((row, i) => [names[i], ...(row.values ?? []).flatMap(({ value, lower, upper }) => [value, ...(hasIntervals ? [lower, upper] : [])])]),
+    ["spectrum", ...predictions.targets.flatMap(({ name, unit }) => [labelWithUnit(name, unit), ...(hasIntervals ? [labelWithUnit(`${name} lower`, unit), labelWithUnit(`${name} upper`, unit)] : [])]), ...familiar],
+    ...predictions.rows.map((row, i) => [names[i], ...(row.values ?? []).flatMap(({ value, lower, upper }) => [value, ...(hasIntervals ? [lower, upper] : [])]), ...familiar.map(() => row.familiarity ?? null)]),
   ]);
 }

@@ -14,7 +14,7 @@
  *
  * @typedef {{name: string, unit: string, value: number, lower: number | null, upper: number | null}} Value
  * @typedef {{file: number, row: number, values?: Value[], class?: string, probability?: number,
- *   probabilities?: number[]}} Row
+ *   probabilities?: number[], familiarity?: number | null}} Row
  * @typedef {{model: string, task: string, coverage: number | null, targets: Target[], classes: string[],
  *   rows: Row[]}} Predictions
  * @typedef {{name: string, values: any}} Map
