@@ -142,7 +142,9 @@ def test_a_killed_search_is_an_error_of_the_service_and_the_next_one_is_answered
     replies = list[tuple[int, bytes]]()
     thread = threading.Thread(target=lambda: replies.append(running.ask("POST", "/v1/index", TRICLINIC)))
     thread.start()
-    time.sleep(0.5)
+    while b"vitreous_requests_active 2.0" not in running.ask("GET", "/metrics")[1]:
+        time.sleep(0.01)
+    time.sleep(0.1)
     for pid in running.workers():
         os.kill(pid, signal.SIGKILL)
     thread.join(20)
