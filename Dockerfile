@@ -15,6 +15,6 @@ WORKDIR /models
 ENV PATH=/opt/vitreous/bin:$PATH PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 MPLCONFIGDIR=/tmp/matplotlib
 EXPOSE 8000
 HEALTHCHECK --interval=30s --timeout=5s --start-period=60s CMD ["python", "-c", \
-  "import urllib.request as r; r.urlopen(r.Request('http://127.0.0.1:8000/healthz'), timeout=4)"]
+  "import urllib.request as r; r.urlopen(r.Request('http://127.0.0.1:8000/readyz'), timeout=4)"]
 ENTRYPOINT ["vitreous", "serve", "--host", "0.0.0.0", "--port", "8000"]
-CMD ["--powder"]
+CMD ["--powder", "--name", "localhost"]

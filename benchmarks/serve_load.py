@@ -54,6 +54,7 @@ class Service:
 def service(models: Sequence[Path], device: str, *words: str) -> Iterator[Service]:
     """Run a service of models."""
     command = [sys.executable, "-m", "vitreous", "serve", *map(str, models), "--port", "0", "--device", device, *words]
+    command += ["--client-share", "1"]  # all clients of the benchmark have one address
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None

@@ -75,6 +75,34 @@ def test_a_full_queue_refuses_samples_until_there_is_room(gate: Gate) -> None:
         assert batcher.submit(6).result(10) == 12
 
 
+def test_owners_take_turns(gate: Gate) -> None:
+    with busy(gate, size=3) as batcher:
+        batcher.submit_all([1, 2, 3, 4, 5, 6], owner="many")
+        batcher.submit_all([10, 20], owner="few")
+        gate.open.set()
+    assert [samples for _, samples in gate.batches[1:]] == [[1, 10, 2], [20, 3, 4], [5, 6]]
+
+
+def test_many_kinds_of_one_owner_do_not_delay_another(gate: Gate) -> None:
+    with busy(gate, size=3) as batcher:
+        for kind in "abcd":
+            batcher.submit(1, kind, "many")
+        batcher.submit(2, "e", "few")
+        gate.open.set()
+    assert [kind for kind, _ in gate.batches[1:]] == ["a", "e", "b", "c", "d"]
+
+
+def test_a_full_queue_still_takes_the_first_samples_of_an_owner(gate: Gate) -> None:
+    with busy(gate, limit=2) as batcher:
+        batcher.submit_all([1, 2], owner="many")
+        accepted = batcher.submit(3, owner="few")
+        for owner in ("many", "few"):
+            with pytest.raises(FullError):
+                batcher.submit(4, owner=owner)
+        gate.open.set()
+        assert accepted.result(10) == 6
+
+
 def test_cancelled_samples_are_not_computed_and_leave_the_queue(gate: Gate) -> None:
     with busy(gate, limit=2) as batcher:
         cancelled = batcher.submit_all([1, 2])

@@ -5,6 +5,8 @@ import time
 from typing import Any
 
 from vitreous.core.errors import InputError
+from vitreous.serve.uploads import read_upload
+from vitreous.serve.workers import JobResult
 
 
 def _use_all_memory() -> None:
@@ -46,3 +48,11 @@ def work(job: Any) -> tuple[dict[str, Any], bytes]:
     elif job in JOBS:
         JOBS[job]()
     return {"pid": os.getpid()}, str(job).encode()
+
+
+def read_or_hang(job: Any) -> JobResult:
+    """Read an upload; hang if its first file says so."""
+    file = job.files[0] if hasattr(job, "files") else job.file
+    if b"hang" in file.content:
+        _hang()
+    return read_upload(job)

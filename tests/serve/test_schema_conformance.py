@@ -17,7 +17,7 @@ with warnings.catch_warnings():
 
 PATHS = [
     ("/v1/predict", "POST"), ("/v1/explain", "POST"), ("/v1/index", "POST"), ("/v1/models", "GET"),
-    ("/v1/examples", "GET"), ("/healthz", "GET"),
+    ("/v1/examples", "GET"), ("/healthz", "GET"), ("/readyz", "GET"),
 ]  # fmt: skip
 CHECKS = [
     checks.not_a_server_error, checks.status_code_conformance, checks.content_type_conformance,

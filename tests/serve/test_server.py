@@ -1,5 +1,6 @@
 """`vitreous serve`: start, use and stop."""
 
+import http.client
 import json
 import os
 import signal
@@ -80,6 +81,27 @@ def test_mistakes_give_errors_of_one_line(
         assert "cannot listen at" in fails(capsys, "serve", run, "--port", str(occupied.getsockname()[1]))
     monkeypatch.setitem(sys.modules, "fastapi", None)
     assert "pip install 'vitreous[serve]'" in fails(capsys, "serve", run)
+
+
+def test_an_address_for_other_machines_needs_a_token_a_name_or_consent(
+    capsys: pytest.CaptureFixture[str], paths: dict[str, Path]
+) -> None:
+    message = fails(capsys, "serve", str(paths["vit"]), "--host", "0.0.0.0", "--port", "0")
+    assert all(word in message for word in ("0.0.0.0", "--token-file", "VITREOUS_TOKEN", "--name", "--open"))
+
+
+@pytest.mark.parametrize(("words", "status"), [(("--name", "Lab.example"), 403), (("--open",), 200)])
+def test_a_service_with_a_name_answers_to_its_names_only(
+    words: tuple[str, ...], status: int, paths: dict[str, Path]
+) -> None:
+    with run_service(str(paths["vit.onnx"]), "--host", "0.0.0.0", *words) as (url, _):
+        statuses = dict[str, int]()
+        for host in ("lab.example", "evil.example", "127.0.0.1"):
+            connection = http.client.HTTPConnection("127.0.0.1", int(url.rpartition(":")[2]))
+            connection.request("GET", "/healthz", headers={"Host": host})
+            statuses[host] = connection.getresponse().status
+            connection.close()
+    assert statuses == {"lab.example": 200, "evil.example": status, "127.0.0.1": 200}
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,8 @@
 
 import asyncio
 import gc
+import os
+import signal
 import time
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -11,6 +13,7 @@ import pytest
 from tests.serve.jobs import work
 from vitreous.core.batching import FullError
 from vitreous.core.errors import InputError
+from vitreous.serve.errors import RequestError
 from vitreous.serve.workers import WorkerPool
 
 
@@ -120,3 +123,71 @@ def test_jobs_share_the_processes() -> None:
         assert len({record["pid"] for record, _ in results}) == 2
 
     run_with_pool(test, count=2)
+
+
+def test_a_killed_process_is_an_error_of_the_service_and_the_next_job_runs() -> None:
+    async def test(workers: WorkerPool) -> None:
+        record, _ = await workers.run("warm", 30)
+        task = asyncio.ensure_future(workers.run(20.0, 30))
+        await asyncio.sleep(0.2)
+        os.kill(record["pid"], signal.SIGKILL)
+        with pytest.raises(RequestError) as error:
+            await task
+        assert error.value.status == 503
+        assert (await workers.run("next", 30))[1] == b"next"
+
+    run_with_pool(test)
+
+
+def test_a_process_that_was_killed_while_idle_is_started_again() -> None:
+    async def test(workers: WorkerPool) -> None:
+        record, _ = await workers.run("warm", 30)
+        assert workers.revive()
+        os.kill(record["pid"], signal.SIGKILL)
+        while workers.revive():
+            await asyncio.sleep(0.01)
+        while not workers.revive():
+            await asyncio.sleep(0.01)
+        assert (await workers.run("next", 30))[0] != record
+
+    run_with_pool(test)
+
+
+def test_clients_take_turns() -> None:
+    async def test(workers: WorkerPool) -> None:
+        await workers.run("warm", 30)
+        order = list[str]()
+
+        async def run(client: str) -> None:
+            await workers.run(0.05, 30, client)
+            order.append(client)
+
+        await asyncio.gather(*map(run, ["many"] * 4 + ["few"]))
+        assert order == ["many", "few", "many", "many", "many"]
+
+    run_with_pool(test)
+
+
+def test_a_full_queue_still_takes_the_first_job_of_a_client() -> None:
+    async def test(workers: WorkerPool) -> None:
+        await workers.run("warm", 30)
+        tasks = [asyncio.ensure_future(workers.run(0.2, 30, "many")) for _ in range(3)]
+        await asyncio.sleep(0.05)
+        with pytest.raises(FullError):
+            await workers.run("one too many", 30, "many")
+        assert (await workers.run("first", 30, "few"))[1] == b"first"
+        await asyncio.gather(*tasks)
+
+    run_with_pool(test, waiting=2)
+
+
+def test_one_client_leaves_a_process_to_the_others() -> None:
+    async def test(workers: WorkerPool) -> None:
+        await asyncio.gather(workers.run("warm", 60, "a"), workers.run("warm", 60, "b"))
+        hanging = [asyncio.ensure_future(workers.run("hang", 30, "many")) for _ in range(3)]
+        await asyncio.sleep(0.05)
+        assert (await workers.run("quick", 5, "few"))[1] == b"quick"
+        for task in hanging:
+            await cancel(task)
+
+    run_with_pool(test, count=2, spare=1)

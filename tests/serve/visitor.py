@@ -16,10 +16,12 @@ TOKEN = "correct-horse"
 
 
 @contextlib.contextmanager
-def run_service(*words: str, **environment: str) -> Iterator[tuple[str, "subprocess.Popen[str]"]]:
+def run_service(
+    *words: str, module: str = "vitreous", **environment: str
+) -> Iterator[tuple[str, "subprocess.Popen[str]"]]:
     """Run `vitreous serve` in a process; yield its address and the process."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "vitreous", "serve", *words, "--port", "0"],
+        [sys.executable, "-m", module, "serve", *words, "--port", "0"],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

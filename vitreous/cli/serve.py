@@ -22,6 +22,9 @@ def serve(
     port: int = 8000,
     name: tuple[str, ...] = (),
     token_file: Path | None = None,
+    open: bool = False,
+    proxy: tuple[str, ...] = (),
+    access_log: bool = False,
     device: Literal["cpu", "cuda"] = "cpu",
     limits: Annotated[Any, arg(name="", constructor=_LimitOptions)] = _LimitOptions(),  # noqa: B008
 ) -> None:
@@ -39,6 +42,9 @@ def serve(
         port: to listen at; 0 for any that is free.
         name: other names of this machine under which it may be called, e.g. by a proxy before it.
         token_file: a file with the token that clients must send; VITREOUS_TOKEN is one, too.
+        open: listen beyond this machine with neither a token nor a name: anyone may use the service.
+        proxy: address of a proxy before it, which states its clients in X-Forwarded-For.
+        access_log: print a line per request: time, client, method, path, status, bytes, milliseconds.
         device: where runs compute.
     """
     from vitreous.core.extras import load_extra
@@ -48,4 +54,5 @@ def serve(
     from vitreous.serve.server import serve as start
 
     chosen = {name: value for name, value in asdict(limits).items() if value is not None}
-    start(runs, powder, host, port, name, token_file, device, Limits(**chosen))
+    more: dict[str, Any] = {"open_to_all": open, "proxies": proxy, "access_log": access_log}
+    start(runs, powder, host, port, name, token_file, device, Limits(**chosen), **more)

@@ -176,8 +176,7 @@ def index_peak_list(
 def index_file(path: InputFile, options: IndexOptions = _DEFAULT_OPTIONS) -> IndexResult:
     """The unit cells of one file: a pattern, or a peak list if the options say so."""
     if options.peaks:
-        lines = _read_peak_list(path)
-        return index_peak_list(path.name, lines[:, 0], lines[:, 1] if lines.shape[1] > 1 else None, options)
+        return index_peak_list(path.name, *read_peak_list(path), options)
     return index_pattern(read_pattern(path, options.wavelength, options.anode), options)
 
 
@@ -251,8 +250,8 @@ def _check_lines(
     return angle[order], np.hypot(errors[order], tuning.least_error), None if intensity is None else heights[order]
 
 
-def _read_peak_list(path: InputFile) -> Floats:
-    """2θ in degrees, and intensities if there are any: one line per row."""
+def read_peak_list(path: InputFile) -> tuple[Floats, Floats | None]:
+    """2θ in degrees, and intensities if there are any, of a file with one line per row."""
     try:
         with path.open("r", encoding="utf-8") as file:
             text: str = file.read()
@@ -264,6 +263,7 @@ def _read_peak_list(path: InputFile) -> Floats:
     if not rows:
         raise InputError(f"{path}: is empty, expected 2θ and intensity, one line per row")
     try:
-        return np.array([[float(word) for word in row[:2]] for row in rows])
+        lines = np.array([[float(word) for word in row[:2]] for row in rows])
     except ValueError:
         raise InputError(f"{path}: expected numbers, 2θ and intensity, one line per row") from None
+    return lines[:, 0], lines[:, 1] if lines.shape[1] > 1 else None

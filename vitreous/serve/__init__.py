@@ -1,7 +1,7 @@
 """HTTP service and web page: `vitreous serve`.
 
-A request passes through `server` (connection timeouts), `middleware` (access, limits, headers), `app` (routes), `body`
-(reading and validation) and `service` (the work). `models` predicts and explains in batches; `uploads` and
-`index_worker` read files and search for unit cells in the processes of `workers`. `requests` and `responses` are the
-schemas, `openapi` describes them, and `page/` is the web page.
+A request passes through `server` (connections and their timeouts), `middleware` (access, headers, access log), `app`
+(routes), `body` (reading and validation) and `service` (the work). `clients` bounds what one client may use.
+`models` predicts and explains in batches; `uploads` and `index_worker` read files and search for unit cells in the
+processes of `workers`. `requests` and `responses` are the schemas, `openapi` describes them; `page/` is the web page.
 """

@@ -10,11 +10,13 @@ from fastapi import FastAPI, Request, Response
 from fastapi.responses import HTMLResponse, JSONResponse
 from pydantic import BaseModel
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from vitreous.serve import requests, responses
 from vitreous.serve.body import Body, read_body
-from vitreous.serve.errors import RequestError, to_request_error
+from vitreous.serve.clients import Pool
+from vitreous.serve.errors import RETRY_AFTER, RequestError, to_request_error
 from vitreous.serve.indexing import Indexer
 from vitreous.serve.limits import Limits
 from vitreous.serve.metrics import Metrics
@@ -28,7 +30,6 @@ Schema = type[requests.RequestModel]
 Endpoint = Callable[[Request], Coroutine[Any, Any, Response]]
 Handler = Callable[[Body[Any, Any]], Coroutine[Any, Any, Response]]
 PAGE = Path(__file__).parent / "page"
-_CLIENT_CLOSED = 499  # appears only in the metrics: nobody receives the response
 
 
 def create_app(
@@ -77,29 +78,32 @@ def _add_post_routes(app: FastAPI, service: Service, limits: Limits) -> dict[str
         "index": (service.index, requests.IndexNumbers, requests.IndexFile, responses.IndexResponse),
     }
     endpoints = dict[str, Endpoint]()
+    working = Pool("{} requests are in progress", limits.requests, limits.client_share)
     for name, (handler, json, form, response) in routes.items():
         seconds = limits.search_seconds if name == "index" else limits.seconds
-        endpoint = endpoints[f"/v1/{name}"] = _post_endpoint(handler, json, form, limits, seconds)
+        endpoint = endpoints[f"/v1/{name}"] = _post_endpoint(handler, json, form, limits, seconds, working)
         app.router.add_api_route(
             f"/v1/{name}",
             endpoint,
             methods=["POST"],
             name=name,
             description=handler.__doc__,
-            responses=describe_responses(response, 404, 413, 415, 422, 429, 503),
+            responses=describe_responses(response, 404, 408, 413, 415, 422, 429, 503),
             openapi_extra=describe_body(json, form, several_files=name == "predict"),
         )
     return endpoints
 
 
-def _post_endpoint(handler: Handler, json: Schema, form: Schema, limits: Limits, seconds: float) -> Endpoint:
+def _post_endpoint(
+    handler: Handler, json: Schema, form: Schema, limits: Limits, seconds: float, working: Pool
+) -> Endpoint:
     """Return the function that reads a request, handles it within its time limit, and responds."""
 
     async def respond(request: Request) -> Response:
         try:
-            async with asyncio.timeout(limits.seconds):
-                body = await read_body(request, json, form, limits)
-            return await _run_for_client(handler(body), request, seconds)
+            body = await read_body(request, json, form, limits)
+            with working.claim(body.client, 1):  # not before: a slow body must not keep others out
+                return await _run_for_client(handler(body), request, seconds)
         except Exception as error:
             return await _error_response(request, error)
 
@@ -117,6 +121,16 @@ def _add_get_routes(app: FastAPI, service: Service, metrics: Metrics) -> None:
 
     @app.get("/healthz", responses=describe_responses(responses.HealthResponse), description="Status of the service.")
     async def health() -> Response:
+        return JSONResponse({"status": "ok"})
+
+    @app.get(
+        "/readyz",
+        responses=describe_responses(responses.HealthResponse, 503),
+        description="Whether models and worker processes can answer requests.",
+    )
+    async def ready() -> Response:
+        if not service.ready:
+            return RequestError(503, "worker processes are starting; try again", RETRY_AFTER).response()
         return JSONResponse({"status": "ok"})
 
     @app.get("/metrics", include_in_schema=False)
@@ -154,7 +168,7 @@ async def _run_for_client(work: Coroutine[Any, Any, Result], request: Request, s
         done, _ = await asyncio.wait({task, disconnect}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
         if task in done:
             return task.result()
-        raise RequestError(_CLIENT_CLOSED, "the client disconnected") if disconnect in done else TimeoutError
+        raise ClientDisconnect if disconnect in done else TimeoutError
     finally:
         for future in (task, disconnect):
             future.cancel()

@@ -15,7 +15,8 @@ from starlette.formparsers import MultiPartException, MultiPartParser
 
 from vitreous.core.errors import InputError, first_line
 from vitreous.data import Upload
-from vitreous.serve.errors import RETRY_AFTER, RequestError
+from vitreous.serve.clients import Claim
+from vitreous.serve.errors import RequestError
 from vitreous.serve.limits import Limits
 from vitreous.serve.requests import RequestModel
 
@@ -24,6 +25,8 @@ Form = TypeVar("Form", bound=RequestModel)
 MEDIA_TYPES = ("application/json", "multipart/form-data")
 LARGE_BODY = 100_000
 """Bytes of JSON above which parsing runs in a thread."""
+BODY_START = 5.0
+"""Seconds after which a body must have arrived at the required rate."""
 _LIST_FIELDS = ("maps", "system")  # form fields that may repeat or hold a comma-separated list
 _MAX_FIELDS = 32
 _MAX_FIELD_BYTES = 4096  # of a form field without a file
@@ -32,41 +35,14 @@ _MAX_SUFFIX = 12  # characters of a file suffix
 _MAX_QUOTE = 80  # characters of a client's text in an error message
 
 
-@dataclass
-class ByteBudget:
-    """Bytes of all requests in memory."""
-
-    most: int
-    used: int = 0
-
-
-@dataclass
-class ByteReservation:
-    """The part of the budget that one request uses until it is answered."""
-
-    budget: ByteBudget
-    used: int = 0
-
-    def add(self, size: int) -> None:
-        """Reserve more bytes; `RequestError` if the budget does not allow them."""
-        if self.budget.used + size > self.budget.most:
-            raise RequestError(429, "too many bytes of requests are in memory; try again", RETRY_AFTER)
-        self.budget.used += size
-        self.used += size
-
-    def release(self) -> None:
-        """Return all bytes to the budget."""
-        self.budget.used -= self.used
-        self.used = 0
-
-
 @dataclass(frozen=True)
 class Body(Generic[Json, Form]):
-    """A validated request with its uploaded files and its size in bytes."""
+    """A validated request with its uploaded files, its size in bytes, and the client who sent it."""
 
     request: Json | Form
     files: list[Upload]
     size: int
+    client: str
 
     def one_file(self) -> Upload:
         """Return the file of a request that takes one; `InputError` if there is none, or several."""
@@ -82,28 +58,35 @@ async def read_body(request: Request, json: type[Json], form: type[Form], limits
         raise RequestError(415, f"content-type: expected {' or '.join(MEDIA_TYPES)}")
     if options.get(b"charset", b"utf-8").lower() != b"utf-8":  # some codecs are very slow
         raise RequestError(415, "charset: expected utf-8")
-    reservation: ByteReservation = request.scope["state"]["reservation"]
-    content = await _read_bytes(request, limits, reservation)
+    memory: Claim = request.scope["state"]["memory"]
+    try:
+        content = await _read_bytes(request, limits, memory)
+    except TimeoutError:
+        raise RequestError(408, f"body: expected at least {limits.body_rate} bytes per second") from None
     if media_type != b"application/json":
         fields, files = await _parse_form(request, content, limits)
-        return Body(_validate(form, fields), files, len(content))
+        return Body(_validate(form, fields), files, len(content), memory.client)
     if len(content) <= LARGE_BODY:
-        return Body(_parse_json(json, content), [], len(content))
-    reservation.add((_PARSED_RATIO - 1) * len(content))
-    return Body(await asyncio.to_thread(_parse_json, json, content), [], len(content))
+        return Body(_parse_json(json, content), [], len(content), memory.client)
+    memory.add((_PARSED_RATIO - 1) * len(content))
+    return Body(await asyncio.to_thread(_parse_json, json, content), [], len(content), memory.client)
 
 
-async def _read_bytes(request: Request, limits: Limits, reservation: ByteReservation) -> bytes:
+async def _read_bytes(request: Request, limits: Limits, memory: Claim) -> bytes:
+    """Read the whole body; `TimeoutError` if it arrives too slowly."""
     too_large = RequestError(413, f"body: expected at most {limits.body} bytes")
     length = request.headers.get("content-length", "")
     if length.isdecimal() and int(length) > limits.body:
         raise too_large
     content = bytearray()
-    async for chunk in request.stream():
-        reservation.add(len(chunk))
-        content += chunk
-        if len(content) > limits.body:
-            raise too_large
+    started = asyncio.get_running_loop().time()
+    async with asyncio.timeout(min(BODY_START, limits.seconds)) as deadline:
+        async for chunk in request.stream():
+            memory.add(len(chunk))
+            content += chunk
+            if len(content) > limits.body:
+                raise too_large
+            deadline.reschedule(started + min(BODY_START + len(content) / limits.body_rate, limits.seconds))
     return bytes(content)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse
 
 from vitreous.core.batching import ClosedError, FullError
@@ -13,6 +14,7 @@ from vitreous.core.errors import InputError, first_line
 
 RETRY_AFTER = {"Retry-After": "1"}
 _LATE = "no answer within the time limit; the work was cancelled"
+_CLIENT_CLOSED = 499  # appears only in logs and metrics: nobody receives the response
 _log = logging.getLogger("vitreous.serve")
 
 
@@ -34,6 +36,7 @@ _CONVERSIONS: dict[type[Exception], Callable[[Any], RequestError]] = {
     FullError: lambda error: RequestError(429, "too many requests are waiting; try again", RETRY_AFTER),
     ClosedError: lambda error: RequestError(503, "the service is shutting down", RETRY_AFTER),
     TimeoutError: lambda error: RequestError(503, _LATE, RETRY_AFTER),
+    ClientDisconnect: lambda error: RequestError(_CLIENT_CLOSED, "the client disconnected"),
     HTTPException: lambda error: RequestError(error.status_code, str(error.detail).lower(), error.headers),
 }
 

@@ -1,7 +1,9 @@
-"""Searching unit cells in a worker process, and the response of `/v1/index`."""
+"""Reading patterns and searching unit cells in worker processes, and the response of `/v1/index`."""
 
 import json
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +15,7 @@ from vitreous.data import Upload
 from vitreous.powder.cell import NAMES, refined_parameters
 from vitreous.powder.example import example
 from vitreous.powder.files import FORMATS, read_pattern
-from vitreous.powder.indexing import IndexOptions, index_file, index_pattern, index_peak_list
+from vitreous.powder.indexing import IndexOptions, index_pattern, index_peak_list, read_peak_list
 from vitreous.powder.pattern import Pattern, pattern_from_arrays, require_wavelength
 from vitreous.powder.peaks import Peaks
 from vitreous.powder.radiation import WAVELENGTH_RANGE, radiation_from_user
@@ -22,7 +24,7 @@ from vitreous.powder.solution import IndexResult, Solution
 from vitreous.predict import format_records
 from vitreous.serve.arrays import thin_curve, to_json
 from vitreous.serve.limits import Limits
-from vitreous.serve.uploads import check_file
+from vitreous.serve.uploads import check_file, from_bytes, to_bytes
 from vitreous.serve.workers import JobResult
 
 _MAX_POINTS = 20_000  # of a curve in the response
@@ -34,54 +36,93 @@ _PEAK_LIST_FORMATS = (".txt", ".csv", ".dat", ".xy")
 
 
 @dataclass(frozen=True)
+class PatternFile:
+    """A file with a pattern, or with a list of peaks if the options say so."""
+
+    file: Upload
+    options: IndexOptions
+    limits: Limits
+
+    def read(self) -> JobResult:
+        """Read the fields of a `Pattern`: columns of numbers as an NPY file, the others as a record."""
+        with _without_dashes_in_errors():
+            fields = self._read_peaks() if self.options.peaks else vars(self._read_pattern())
+        columns = {name: values for name, values in fields.items() if isinstance(values, np.ndarray)}
+        record = {name: value for name, value in fields.items() if name not in columns}
+        return record | {"columns": list(columns)}, to_bytes(np.stack(list(columns.values())))
+
+    def _read_peaks(self) -> dict[str, Any]:
+        check_file(self.file, _PEAK_LIST_FORMATS, self.limits)
+        if self.file.content.count(b"\n") > _MAX_PEAKS:
+            raise InputError(f"{self.file}: found more than {_MAX_PEAKS} lines; is this a pattern?")
+        two_theta, intensity = read_peak_list(self.file)
+        return {"two_theta": two_theta, "intensity": intensity, "name": self.file.name}
+
+    def _read_pattern(self) -> Pattern:
+        check_file(self.file, FORMATS, self.limits)
+        return _check_points(read_pattern(self.file, self.options.wavelength, self.options.anode), self.limits)
+
+
+@dataclass(frozen=True)
 class SearchJob:
-    """A pattern or peak list (a file, an example or numbers) and the options of the search."""
+    """A pattern or peak list (an example, numbers, or what a `PatternFile` has read) and the options of the search."""
 
     options: IndexOptions
     limits: Limits
-    file: Upload | None = None
     example: str | None = None
+    pattern: Pattern | None = None
     two_theta: NDArray[np.float64] | None = None
     intensity: NDArray[np.float64] | None = None
     sigma: NDArray[np.float64] | None = None
+    name: str = "lines"
+
+    @classmethod
+    def from_file(cls, file: PatternFile, record: dict[str, Any], content: bytes) -> "SearchJob":
+        """Return the search for the result of `PatternFile.read`."""
+        fields = record | dict(zip(record["columns"], from_bytes(content), strict=True))
+        del fields["columns"]
+        data = fields if file.options.peaks else {"pattern": Pattern(**fields)}
+        return cls(file.options, file.limits, **data)
 
 
 def search(job: SearchJob) -> JobResult:
     """Search the unit cells; return the response as JSON."""
-    try:
-        pattern = None if job.options.peaks else _read_pattern(job)
+    with _without_dashes_in_errors():
+        pattern = None if job.options.peaks else _pattern(job)
         result = _search_peaks(job) if pattern is None else index_pattern(pattern, job.options)
-    except InputError as error:
-        raise InputError(_without_dashes(str(error))) from None
     return {}, json.dumps(_response(pattern, result, job.options), ensure_ascii=False, allow_nan=False).encode()
 
 
 def _search_peaks(job: SearchJob) -> IndexResult:
-    if job.file is not None:
-        check_file(job.file, _PEAK_LIST_FORMATS, job.limits)
-        if job.file.content.count(b"\n") > _MAX_PEAKS:
-            raise InputError(f"{job.file}: found more than {_MAX_PEAKS} lines; is this a pattern?")
-        return index_file(job.file, job.options)
     assert job.two_theta is not None
     if len(job.two_theta) > _MAX_PEAKS:
         raise InputError(f"two_theta: found {len(job.two_theta)} peaks, expected at most {_MAX_PEAKS}")
-    return index_peak_list("lines", job.two_theta, job.intensity, job.options)
+    return index_peak_list(job.name, job.two_theta, job.intensity, job.options)
 
 
-def _read_pattern(job: SearchJob) -> Pattern:
-    wavelength, anode, most = job.options.wavelength, job.options.anode, job.limits.points
+def _pattern(job: SearchJob) -> Pattern:
+    if job.pattern is not None:
+        return job.pattern
     if job.example is not None:
-        pattern = example(job.example)
-    elif job.file is not None:
-        check_file(job.file, FORMATS, job.limits)
-        pattern = read_pattern(job.file, wavelength, anode)
-    elif job.two_theta is None or job.intensity is None:
+        return _check_points(example(job.example), job.limits)
+    if job.two_theta is None or job.intensity is None:
         raise InputError("intensity: expected as many numbers as two_theta has")
-    else:
-        pattern = pattern_from_arrays(job.two_theta, job.intensity, job.sigma, wavelength, anode)
-    if len(pattern.two_theta) > most:
-        raise InputError(f"{pattern.name}: found {len(pattern.two_theta)} points, expected at most {most}")
+    radiation = job.options.wavelength, job.options.anode
+    return _check_points(pattern_from_arrays(job.two_theta, job.intensity, job.sigma, *radiation), job.limits)
+
+
+def _check_points(pattern: Pattern, limits: Limits) -> Pattern:
+    if len(pattern.two_theta) > limits.points:
+        raise InputError(f"{pattern.name}: found {len(pattern.two_theta)} points, expected at most {limits.points}")
     return pattern
+
+
+@contextmanager
+def _without_dashes_in_errors() -> Iterator[None]:
+    try:
+        yield
+    except InputError as error:
+        raise InputError(_without_dashes(str(error))) from None
 
 
 def _without_dashes(text: str) -> str:

@@ -1,5 +1,6 @@
 """`Indexer`: unit-cell searches in worker processes, behind a queue."""
 
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,11 @@ from vitreous.serve.errors import RequestError
 from vitreous.serve.limits import Limits
 from vitreous.serve.metrics import Metrics
 from vitreous.serve.requests import IndexFile, IndexNumbers
-from vitreous.serve.workers import WorkerPool
+from vitreous.serve.uploads import ReadJob
+from vitreous.serve.workers import JobResult, WorkerPool
+
+Reader = Callable[[ReadJob, str], Awaitable[JobResult]]
+"""Reads the files of a client in a worker process."""
 
 
 class Indexer:
@@ -27,7 +32,7 @@ class Indexer:
         for package in ("gemmi", "geddes"):
             load_extra(package, "powder")
         self._limits, self._systems = limits, tuple(LATTICES)
-        self.workers = WorkerPool(search, limits.searches, limits.search_queue, limits.memory)
+        self.workers = WorkerPool(search, limits.searches, limits.search_queue, limits.memory, spare=1)
         metrics.waiting.labels("searches").set_function(lambda: self.workers.waiting)
 
     @property
@@ -35,10 +40,13 @@ class Indexer:
         """Description in `/v1/models`."""
         return {"formats": list(FORMATS), "anodes": list(ANODES), "systems": list(self._systems)}
 
-    async def index(self, body: Body[IndexNumbers, IndexFile]) -> bytes:
-        """Search the unit cells of a pattern or a list of peaks; return the response as JSON."""
+    async def index(self, body: Body[IndexNumbers, IndexFile], read: Reader) -> bytes:
+        """Search the unit cells of a pattern or a list of peaks; return the response as JSON.
+
+        A file is read by `read`, not by the search processes: a file that takes long delays no search.
+        """
         from vitreous.powder.indexing import IndexOptions
-        from vitreous.serve.index_worker import SearchJob
+        from vitreous.serve.index_worker import PatternFile, SearchJob
 
         request = body.request
         for system in request.system or ():
@@ -46,8 +54,12 @@ class Indexer:
         radiation_from_user(request.wavelength, request.anode)
         systems = request.system or self._systems
         options = IndexOptions(request.anode, request.wavelength, request.peaks, systems, request.most)
-        data = _pattern_numbers(request) if isinstance(request, IndexNumbers) else {"file": body.one_file()}
-        _, content = await self.workers.run(SearchJob(options, self._limits, **data), self._limits.search_seconds)
+        if isinstance(request, IndexNumbers):
+            job = SearchJob(options, self._limits, **_pattern_numbers(request))
+        else:
+            file = PatternFile(body.one_file(), options, self._limits)
+            job = SearchJob.from_file(file, *await read(file, body.client))
+        _, content = await self.workers.run(job, self._limits.search_seconds, body.client)
         return content
 
 

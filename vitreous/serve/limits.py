@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from vitreous.core.errors import InputError
 from vitreous.core.settings import Settings
 
 
@@ -14,11 +15,16 @@ class Limits(Settings):
         wait: milliseconds that a sample waits for others.
         queue: samples that may wait for a model.
         requests: requests that are worked on at a time.
+        connections: open connections.
+        client_share: part of requests, connections and memory that one client may use of what others leave.
+        wrong_tokens: wrong tokens of a client until each further one costs it a second.
         body: bytes of a request.
+        body_rate: bytes a second at which a body must arrive after its first seconds.
         points: of a pattern or a spectrum.
         pixels: of an image.
         rows: samples of a request.
         seconds: that an answer may take.
+        read_seconds: that reading the files of a request may take.
         searches: processes that search for cells.
         search_queue: searches that may wait.
         search_seconds: that a search may take.
@@ -29,11 +35,16 @@ class Limits(Settings):
     wait: float = 2.0
     queue: int = 1024
     requests: int = 256
+    connections: int = 2048
+    client_share: float = 0.5
+    wrong_tokens: int = 10
     body: int = 8_000_000
+    body_rate: int = 1000
     points: int = 100_000
     pixels: int = 4_000_000
     rows: int = 1024
     seconds: float = 30.0
+    read_seconds: float = 10.0
     searches: int = 1
     search_queue: int = 8
     search_seconds: float = 120.0
@@ -42,8 +53,11 @@ class Limits(Settings):
     def __post_init__(self) -> None:
         super().__post_init__()
         self._at_least(1, "body", "points", "pixels", "rows", "batch", "queue", "requests", "searches", "memory")
+        self._at_least(1, "connections", "wrong_tokens", "body_rate")
         self._at_least(0, "wait", "search_queue")
-        self._at_least(0.1, "seconds", "search_seconds")
+        self._at_least(0.1, "seconds", "search_seconds", "read_seconds")
+        if not 0 < self.client_share <= 1:
+            raise InputError(f"client_share: found {self.client_share}, expected a number above 0 and at most 1")
 
     @property
     def unpacked(self) -> int:

@@ -1,17 +1,20 @@
 """Checks before a request reaches its path, and headers and metrics after it.
 
-Plain ASGI: it never reads a body, and records only the path, status and time of a request.
+Plain ASGI: it never reads a body, and records only the path, status and time of a request, and in the access log also
+its client, method and size.
 """
 
-import hmac
+import logging
 import time
-from collections.abc import Collection, Mapping
-from urllib.parse import urlsplit
+from collections.abc import Collection
+from datetime import UTC, datetime
+from urllib.parse import quote, urlsplit
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from vitreous.serve.body import LARGE_BODY, ByteBudget, ByteReservation
-from vitreous.serve.errors import RETRY_AFTER, RequestError
+from vitreous.serve.body import LARGE_BODY
+from vitreous.serve.clients import Pool, TokenCheck, client_of
+from vitreous.serve.errors import RequestError
 from vitreous.serve.limits import Limits
 from vitreous.serve.metrics import Metrics
 
@@ -27,7 +30,9 @@ _HEADERS = {
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
 }
-_BEARER = {"WWW-Authenticate": "Bearer"}
+_MAX_PATH = 200  # characters of a path in the access log
+access_log = logging.getLogger("vitreous.access")
+"""One line per request: time, client, method, path without its query, status, bytes of the body, milliseconds."""
 
 
 class Middleware:
@@ -40,45 +45,50 @@ class Middleware:
         self, app: ASGIApp, limits: Limits, metrics: Metrics, token: str, hosts: Collection[str], paths: Collection[str]
     ) -> None:
         self.app, self.limits, self.metrics, self.paths = app, limits, metrics, paths
-        self.token, self.hosts = token.encode(), hosts
-        self.budget, self.active = ByteBudget(limits.total_bytes), 0
+        self.tokens, self.hosts = TokenCheck(token, limits.wrong_tokens) if token else None, hosts
+        self.budget = Pool("too many bytes of requests are in memory", limits.total_bytes, limits.client_share)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        started, status = time.monotonic(), 500
+        started, status, size, method = time.monotonic(), 500, 0, scope["method"]
         path = str(scope["path"])
+        if method == "HEAD":  # the headers of a GET; the server omits the body
+            scope = {**scope, "method": "GET"}
 
         async def send_with_headers(message: Message) -> None:
-            nonlocal status
+            nonlocal status, size
             if message["type"] == "http.response.start":
                 status = message["status"]
                 extra = _extra_headers(scope, path, status)
                 encoded = ((name.lower().encode(), value.encode()) for name, value in extra.items())
                 message["headers"] = [*message["headers"], *encoded]
+            elif method == "HEAD":
+                message["body"] = b""
+            size += len(message.get("body", b""))
             await send(message)
 
         try:
-            self._check_access(scope, path)
+            await self._check_access(scope, path)
         except RequestError as error:
             await error.response()(scope, receive, send_with_headers)
         else:
             await self._forward(scope, receive, send_with_headers)
-        self.metrics.count_request(path if path in self.paths else "other", status, time.monotonic() - started)
+        seconds = time.monotonic() - started
+        self.metrics.count_request(path if path in self.paths else "other", status, seconds)
+        if access_log.isEnabledFor(logging.INFO):
+            now = datetime.now(UTC).isoformat(timespec="milliseconds")
+            address, shown = (scope.get("client") or "-")[0], quote(path)[:_MAX_PATH]
+            access_log.info("%s %s %s %s %d %d %.1f", now, address, method, shown, status, size, 1000 * seconds)
 
     async def _forward(self, scope: Scope, receive: Receive, send: Send) -> None:
-        reservation = scope.setdefault("state", {})["reservation"] = ByteReservation(self.budget)
-        self.active += 1
-        try:
-            with self.metrics.active.track_inprogress():
-                await self.app(scope, receive, send)
-        finally:
-            reservation.release()
-            self.active -= 1
+        with self.budget.claim(client_of(scope.get("client"))) as memory, self.metrics.active.track_inprogress():
+            scope.setdefault("state", {})["memory"] = memory
+            await self.app(scope, receive, send)
 
-    def _check_access(self, scope: Scope, path: str) -> None:
-        """Raise `RequestError` if host, origin, token or the number of requests forbid the request."""
+    async def _check_access(self, scope: Scope, path: str) -> None:
+        """Raise `RequestError` if host, origin or token forbid the request."""
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
         host = headers.get("host", "")
         if sum(name == b"host" for name, _ in scope["headers"]) > 1 or any(sign in host for sign in "@/"):
@@ -86,24 +96,17 @@ class Middleware:
         if self.hosts and _host_name(host) not in self.hosts:
             raise RequestError(403, "host: unknown host name; allow it with --name")
         origin = headers.get("origin")
-        if origin is not None and scope["method"] not in ("GET", "HEAD") and origin.partition("://")[2] != host:
+        if origin is not None and scope["method"] != "GET" and origin.partition("://")[2] != host:
             raise RequestError(403, "origin: requests from pages of other sites are not allowed")
-        needs_token = self.token and (path.startswith("/v1/") or path == "/metrics")
-        if needs_token and not self._has_token(headers):
-            raise RequestError(401, "token: missing or wrong; expected Authorization: Bearer TOKEN", _BEARER)
-        if scope["method"] == "POST" and self.active >= self.limits.requests:
-            raise RequestError(429, f"{self.active} requests are in progress; try again", RETRY_AFTER)
-
-    def _has_token(self, headers: Mapping[str, str]) -> bool:
-        scheme, _, token = headers.get("authorization", "").partition(" ")
-        return scheme.lower() == "bearer" and hmac.compare_digest(token.strip().encode(), self.token)
+        if self.tokens and (path.startswith("/v1/") or path == "/metrics"):
+            await self.tokens.check(headers, scope.get("client"))
 
 
 def _extra_headers(scope: Scope, path: str, status: int) -> dict[str, str]:
     headers = _HEADERS | {"Content-Security-Policy": _DOCS_POLICY if path == "/docs" else _PAGE_POLICY}
     if path.startswith("/v1/"):
         headers["Cache-Control"] = "no-store"
-    if status >= 400 and scope["method"] == "POST" and not _is_short(scope):
+    if status == 408 or (status >= 400 and scope["method"] == "POST" and not _is_short(scope)):
         headers["Connection"] = "close"  # the rest of the body is not read
     return headers
 

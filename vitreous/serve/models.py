@@ -79,16 +79,16 @@ class ServedModel:
             return [None]
         return [explain_sample(self.predictor, samples[0], options) | {"row": row}]
 
-    def predict(self, samples: NDArray[Any], coverage: float | None) -> "list[Future[Answer]]":
-        """Queue checked samples `(n, channels, *grid)`; return one future record per sample."""
+    def predict(self, samples: NDArray[Any], coverage: float | None, client: str) -> "list[Future[Answer]]":
+        """Queue checked samples `(n, channels, *grid)` of a client; return one future record per sample."""
         if len(samples) > self._batcher.limit:
             raise InputError(f"samples: found {len(samples)}, expected at most {self._batcher.limit}, the queue length")
         kind = coverage, samples.shape[1:], samples.dtype.str  # samples that can be predicted together
-        return self._batcher.submit_all(list(samples), kind)
+        return self._batcher.submit_all(list(samples), kind, client)
 
-    def explain(self, sample: NDArray[Any], options: ExplainOptions) -> "Future[Answer]":
-        """Queue one checked sample `(channels, *grid)` for explanation."""
-        return self._explainer.submit(sample, options)
+    def explain(self, sample: NDArray[Any], options: ExplainOptions, client: str) -> "Future[Answer]":
+        """Queue one checked sample `(channels, *grid)` of a client for explanation."""
+        return self._explainer.submit(sample, options, client)
 
     def check_coverage(self, coverage: float | None) -> None:
         """Raise `InputError` if the model has no intervals of this coverage."""

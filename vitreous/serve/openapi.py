@@ -20,18 +20,19 @@ _ERRORS = {
     401: "the token is missing or wrong",
     403: "the request comes from another site, or names another host",
     404: "the model or path does not exist or is not served",
+    408: "the body arrives too slowly",
     413: "the body is too large",
     415: "the content type is neither JSON nor a form",
     422: "the content is invalid",
-    429: "too many requests are waiting; try again",
-    503: "no answer within the time limit",
+    429: "too many requests are waiting, or too many tokens were wrong; try again",
+    503: "no answer within the time limit, or a worker process ended; try again",
 }
 
 
 def describe_responses(answer: type[BaseModel], *errors: int) -> dict[int | str, dict[str, Any]]:
     """Describe the response of a path, its own errors, and those that every path has."""
     success: dict[int | str, dict[str, Any]] = {200: {"model": answer, "description": "the answer"}}
-    return success | {code: {"model": ErrorResponse, "description": _ERRORS[code]} for code in (401, 403, *errors)}
+    return success | {code: {"model": ErrorResponse, "description": _ERRORS[code]} for code in (401, 403, 429, *errors)}
 
 
 def describe_body(json: type[RequestModel], form: type[RequestModel], several_files: bool) -> dict[str, Any]:

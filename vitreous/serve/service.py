@@ -1,7 +1,6 @@
 """`Service`: the work behind each path, from validated requests to JSON."""
 
 import asyncio
-import io
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
@@ -16,7 +15,7 @@ from vitreous.powder.example import EXAMPLES
 from vitreous.powder.radiation import ANODES
 from vitreous.run.prediction import not_finite
 from vitreous.serve.body import LARGE_BODY, Body
-from vitreous.serve.errors import RequestError
+from vitreous.serve.errors import RETRY_AFTER, RequestError
 from vitreous.serve.explain import explain_options
 from vitreous.serve.indexing import Indexer
 from vitreous.serve.limits import Limits
@@ -24,11 +23,10 @@ from vitreous.serve.metrics import Metrics
 from vitreous.serve.models import Answer, Record, ServedModel
 from vitreous.serve.requests import ExplainFile, ExplainSample, IndexFile, IndexNumbers, PredictFiles, PredictSamples
 from vitreous.serve.responses import ClientLimits
-from vitreous.serve.uploads import ReadJob, check_row_count, read_samples
-from vitreous.serve.workers import WorkerPool
+from vitreous.serve.uploads import ReadJob, SampleFiles, check_row_count, from_bytes, read_upload
+from vitreous.serve.workers import JobResult, WorkerPool
 
-_READ_PROCESSES = 2
-_READ_SECONDS = 10.0  # time limit for reading the files of a request
+_READ_PROCESSES = 3
 
 
 class Service:
@@ -38,21 +36,28 @@ class Service:
         self, models: Mapping[str, ServedModel], indexer: Indexer | None, limits: Limits, metrics: Metrics
     ) -> None:
         self.models, self.indexer, self.limits = models, indexer, limits
-        self.readers = WorkerPool(read_samples, _READ_PROCESSES, limits.requests, limits.memory, finish_cancelled=True)
+        self.readers = WorkerPool(
+            read_upload, _READ_PROCESSES, limits.requests, limits.memory, finish_cancelled=True, spare=1
+        )
+        self.pools = [self.readers, *([indexer.workers] if indexer else [])]
         metrics.waiting.labels("files").set_function(lambda: self.readers.waiting)
 
     @asynccontextmanager
     async def lifespan(self, app: FastAPI) -> AsyncIterator[None]:
         """Start the worker processes; at the end, answer waiting requests and stop them."""
-        pools = [self.readers, *([self.indexer.workers] if self.indexer else [])]
-        for pool in pools:
-            pool.start()
+        for pool in self.pools:
+            pool.revive()
         await asyncio.to_thread(self.describe)  # imports the modules for explanations
         yield
         for model in self.models.values():
             await asyncio.to_thread(model.close)
-        for pool in pools:
+        for pool in self.pools:
             pool.close()
+
+    @property
+    def ready(self) -> bool:
+        """Whether all worker processes run."""
+        return False not in [pool.revive() for pool in self.pools]
 
     def find_model(self, name: str | None) -> ServedModel:
         """Return a model by name; the name may be None if only one model is served."""
@@ -75,7 +80,7 @@ class Service:
             counts = [len(samples)]
         else:
             samples, counts = await self._read_files(model, body, request)
-        rows = await asyncio.gather(*map(asyncio.wrap_future, model.predict(samples, request.coverage)))
+        rows = await asyncio.gather(*map(asyncio.wrap_future, model.predict(samples, request.coverage, body.client)))
         places = [{"file": file, "row": row} for file, count in enumerate(counts) for row in range(count)]
         about = {name: model.about[name] for name in ("task", "targets", "classes")}
         return JSONResponse(
@@ -96,14 +101,14 @@ class Service:
             if row >= len(samples):
                 raise InputError(f"row: found {row}, but the file has {len(samples)} sample(s), counted from 0")
         place = {"file": 0, "row": row}
-        record = _unwrap(await asyncio.wrap_future(model.explain(samples[row], options)), place)
+        record = _unwrap(await asyncio.wrap_future(model.explain(samples[row], options, body.client)), place)
         return JSONResponse({"model": model.name} | record | {"row": place | record["row"]})
 
     async def index(self, body: Body[IndexNumbers, IndexFile]) -> Response:
         """Find the unit cells of a powder pattern."""
         if self.indexer is None:
             raise RequestError(404, "index: not served; start the service with --powder")
-        return Response(await self.indexer.index(body), media_type="application/json")
+        return Response(await self.indexer.index(body, self._read), media_type="application/json")
 
     def describe(self) -> Record:
         """Return the content of `/v1/models`."""
@@ -136,9 +141,17 @@ class Service:
         if not body.files:
             raise InputError("file: found none, expected one or more")
         check_row_count(len(body.files), self.limits)
-        job = ReadJob(model.reader, body.files, request.anode, request.wavelength, self.limits)
-        record, content = await self.readers.run(job, min(_READ_SECONDS, self.limits.seconds))
-        return np.load(io.BytesIO(content), allow_pickle=False), record["counts"]
+        job = SampleFiles(model.reader, body.files, request.anode, request.wavelength, self.limits)
+        record, content = await self._read(job, body.client)
+        return from_bytes(content), record["counts"]
+
+    async def _read(self, job: ReadJob, client: str) -> JobResult:
+        """Read the files of a client in a worker process, which is killed if that takes too long."""
+        try:
+            return await self.readers.run(job, self.limits.read_seconds, client)
+        except TimeoutError:
+            message = f"file: was not read within {self.limits.read_seconds:g} s"
+            raise RequestError(503, message, RETRY_AFTER) from None
 
 
 def _check_samples(model: ServedModel, values: list[Any]) -> NDArray[Any]:

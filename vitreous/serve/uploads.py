@@ -4,7 +4,7 @@ import io
 import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -46,8 +46,21 @@ class InputReader(AnyPredictor):
         return {"image": IMAGE_FORMATS, "pattern": PATTERN_FORMATS, "volume": ()}.get(self.kind, SPECTRUM_FORMATS)
 
 
+class ReadJob(Protocol):
+    """Files to read."""
+
+    def read(self) -> JobResult:
+        """Read the files; runs in a worker process."""
+        ...
+
+
+def read_upload(job: ReadJob) -> JobResult:
+    """Read the files of a job."""
+    return job.read()
+
+
 @dataclass(frozen=True)
-class ReadJob:
+class SampleFiles:
     """Files to read for a model."""
 
     reader: InputReader
@@ -56,9 +69,12 @@ class ReadJob:
     wavelength: float | None
     limits: Limits
 
+    def read(self) -> JobResult:
+        """Read files; return the number of samples of each, and all samples `(n, channels, *grid)` as an NPY file."""
+        return _read_samples(self)
 
-def read_samples(job: ReadJob) -> JobResult:
-    """Read files; return the number of samples of each, and all samples `(n, channels, *grid)` as an NPY file."""
+
+def _read_samples(job: SampleFiles) -> JobResult:
     reader, limits = job.reader, job.limits
     for file in job.files:
         check_file(file, reader.formats, limits)
@@ -72,9 +88,20 @@ def read_samples(job: ReadJob) -> JobResult:
         counts += [1] * len(files) if one_per_file else [sum(map(len, batches)) - start]
     if len({batch.shape[1:] for batch in batches}) > 1:
         raise InputError("file: found samples of different shapes; send files of one shape together")
+    return {"counts": counts}, to_bytes(np.concatenate(batches))
+
+
+def to_bytes(array: NDArray[Any]) -> bytes:
+    """Return an array as an NPY file."""
     content = io.BytesIO()
-    np.save(content, np.concatenate(batches), allow_pickle=False)
-    return {"counts": counts}, content.getvalue()
+    np.save(content, array, allow_pickle=False)
+    return content.getvalue()
+
+
+def from_bytes(content: bytes) -> NDArray[Any]:
+    """Return the array of an NPY file."""
+    array: NDArray[Any] = np.load(io.BytesIO(content), allow_pickle=False)
+    return array
 
 
 def check_row_count(count: int, limits: Limits) -> None:
