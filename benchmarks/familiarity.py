@@ -1,6 +1,6 @@
 """Share of samples that are reported as unlike the training data, at a familiarity below 0.01.
 
-    python -m benchmarks.familiarity
+    python -m benchmarks.familiarity --steps 600                      # digits and MNIST in the docs; spectra: 300
     python -m benchmarks.familiarity --data tecator --steps 20        # short test
 
 The data are in `$VITREOUS_DATA`: tablets and Tecator (near-infrared spectra), digits (8×8, of scikit-learn) and MNIST.

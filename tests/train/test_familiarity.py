@@ -169,3 +169,10 @@ def test_large_images_are_averaged() -> None:
     assert familiarity is not None
     assert len(familiarity.to_bytes()) < 1e6
     assert (familiarity.p_values(2 * x[40:], e[40:]) < 0.01).all()
+
+
+def test_without_a_validation_part_training_samples_calibrate_it() -> None:
+    x, y = spectra(200, 7)
+    model = ViTRegressor(steps=3, dim=8, depth=1, validation_fraction=0.0).fit(x, y)
+    assert (model.familiarity(-x) < 0.01).all()
+    assert (model.familiarity(spectra(200, 8)[0]) < 0.05).mean() < 0.15

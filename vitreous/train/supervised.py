@@ -146,13 +146,14 @@ class SupervisedJob(SampleJob):
         """Describe the training part, so that predictions say how familiar their samples are."""
         x, config = self.source.x, model.config
         rows = [part[evenly(len(part), MOST_SAMPLES)] for part in (self.parts.train, self.parts.validation)]
-        embeddings = [self._outputs(with_features(model), part)[:, self.task.outputs :].numpy() for part in rows]
+        used = np.concatenate(rows)  # there may be no validation part
+        embeddings = self._outputs(with_features(model), used)[:, self.task.outputs :].numpy()
         if not self.accelerator.is_main_process:
             return None
         ordered = not isinstance(config, ViTConfig) or config.tokens == "patch"
         raw = [np.asarray(x[part]) if ordered else None for part in rows]
         labels = self._labels[rows[0]] if self.task.classes else None
-        train, validation = zip(raw, embeddings, strict=True)
+        train, validation = zip(raw, np.split(embeddings, [len(rows[0])]), strict=True)
         if (familiarity := Familiarity.fit(train, validation, labels)) is not None:
             write_atomically(folder / FAMILIARITY, familiarity.to_bytes())
         return familiarity
