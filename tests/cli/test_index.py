@@ -92,3 +92,41 @@ def test_an_error_is_one_line(
     text = capsys.readouterr().err
     assert text.count("\n") == 1
     assert message in text
+
+
+def fails(capsys: pytest.CaptureFixture[str], *args: str) -> str:
+    capsys.readouterr()
+    with pytest.raises(SystemExit) as end:
+        main(args)
+    assert end.value.code == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.count("\n") == 1
+    return printed.err
+
+
+@pytest.mark.parametrize("command", [["index"], ["index", "--json"], ["powder", "plot", "--out", "all.png"]])
+def test_no_file_is_an_error(command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert "files: found none, expected patterns" in fails(capsys, *command)
+
+
+def test_an_empty_folder_is_an_error(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert f"files: found none in {tmp_path}, expected patterns" in fails(capsys, "index", str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("command", "hint"),
+    [
+        (["index", "--zero"], "see vitreous index --help"),  # an option of powder simulate
+        (["index", "a.xy", "--peks"], "did you mean --peaks?"),
+        (["powder", "simulate", "--peaks", "--out", "a.xy"], "see vitreous powder simulate --help"),
+        (["powder", "simulate", "--zer", "0.1"], "did you mean --zero?"),
+        (["train", "digits", "--out", "run", "--epoch", "3", "--zero"], "did you mean --epochs?"),
+    ],
+)
+def test_an_unknown_option_is_told_the_nearest_of_its_own_command(
+    command: list[str], hint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    message = fails(capsys, *command)
+    assert message.startswith("vitreous: error: Unrecognized options: --")
+    assert message.endswith(f"; {hint}\n")

@@ -52,6 +52,9 @@ def index(
     if figure is not None:
         check_format(figure)
     paths = expand_folders(files)
+    if not paths:
+        folders = " ".join(map(str, files))
+        raise InputError(f"files: found none{folders and f' in {folders}'}, expected patterns or folders of patterns")
     for name, path in (("figure", figure), ("report", report)):
         if path is not None and len(paths) != 1:
             raise InputError(f"{name}: found {len(paths)} patterns, expected one")
