@@ -34,7 +34,7 @@ def index(
 
     Args:
         files: patterns, or folders of patterns.
-        peaks: the files are peak lists: 2θ in degrees, and intensity if known, one line per row.
+        peaks: the files are peak lists: 2θ in degrees (or d, Q, … by a heading), and intensity if known, one per row.
         system: search these only: cubic, hexagonal (and trigonal), tetragonal, orthorhombic, monoclinic, triclinic.
         most: largest number of cells to show.
         figure: file of a figure of the fit, for one pattern: .png, .pdf or .svg.
