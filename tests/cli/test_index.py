@@ -43,6 +43,15 @@ def test_a_list_of_lines_is_indexed(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert best["conventional"][0] == pytest.approx(5.6402, rel=1e-4)
 
 
+def test_a_list_of_spacings_is_indexed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    spacings = 0.56402 / np.sqrt([3, 4, 8, 11, 12, 16, 19, 20, 24, 27])
+    (tmp_path / "lines.txt").write_text("d (nm)\n" + "\n".join(f"{d:.7f}" for d in spacings))
+    main(["index", str(tmp_path / "lines.txt"), "--peaks", "--anode", "Cu", "--system", "cubic", "--json"])
+    (record,) = json.loads(capsys.readouterr().out)
+    assert record["solutions"][0]["centring"] == "F"
+    assert record["solutions"][0]["conventional"][0] == pytest.approx(5.6402, rel=1e-4)
+
+
 def test_a_folder_gives_one_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "patterns").mkdir()
     for name in ("one.xy", "two.xy"):
@@ -76,6 +85,9 @@ def test_many_files_are_indexed_at_once_and_a_bad_one_does_not_stop_the_others(
         ("10 1\n20 1\n", ["--peaks", "--anode", "Cu"], "found 2, expected at least 4"),
         ("", ["--peaks", "--anode", "Cu"], "is empty"),
         ("ten eleven\n", ["--peaks", "--anode", "Cu"], "expected numbers, 2θ and intensity"),
+        ("10 1\n20 nan\n30 1\n40 1\n", ["--peaks", "--anode", "Cu"], "found intensity nan in line 2"),
+        ("E (keV) I\n10 1\n20 1\n30 1\n40 1\n", ["--peaks", "--anode", "Cu"], "'E (keV)' as first column; an energy"),
+        ("20 1\n" * 20, ["--peaks", "--anode", "Cu"], "found 1 distinct, expected at least 4"),
         ("10 1\n20 1\n30 1\n40 1\n", ["--peaks", "--anode", "Xx"], "anode: unknown choice"),
         ("10 1\n20 1\n30 1\n40 1\n", ["--peaks", "--anode", "Cu", "--system", "square"], "system: unknown choice"),
         ("\n".join(f"{x / 10} {x % 7}" for x in range(100, 300)), [], "does not state its wavelength"),
@@ -92,3 +104,41 @@ def test_an_error_is_one_line(
     text = capsys.readouterr().err
     assert text.count("\n") == 1
     assert message in text
+
+
+def fails(capsys: pytest.CaptureFixture[str], *args: str) -> str:
+    capsys.readouterr()
+    with pytest.raises(SystemExit) as end:
+        main(args)
+    assert end.value.code == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.count("\n") == 1
+    return printed.err
+
+
+@pytest.mark.parametrize("command", [["index"], ["index", "--json"], ["powder", "plot", "--out", "all.png"]])
+def test_no_file_is_an_error(command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert "files: found none, expected patterns" in fails(capsys, *command)
+
+
+def test_an_empty_folder_is_an_error(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert f"files: found none in {tmp_path}, expected patterns" in fails(capsys, "index", str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("command", "hint"),
+    [
+        (["index", "--zero"], "see vitreous index --help"),  # an option of powder simulate
+        (["index", "a.xy", "--peks"], "did you mean --peaks?"),
+        (["powder", "simulate", "--peaks", "--out", "a.xy"], "see vitreous powder simulate --help"),
+        (["powder", "simulate", "--zer", "0.1"], "did you mean --zero?"),
+        (["train", "digits", "--out", "run", "--epoch", "3", "--zero"], "did you mean --epochs?"),
+    ],
+)
+def test_an_unknown_option_is_told_the_nearest_of_its_own_command(
+    command: list[str], hint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    message = fails(capsys, *command)
+    assert message.startswith("vitreous: error: Unrecognized options: --")
+    assert message.endswith(f"; {hint}\n")

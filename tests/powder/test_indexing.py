@@ -16,6 +16,7 @@ from vitreous.powder.reciprocal import cell_from_reciprocal, metric_from_cell, r
 from vitreous.powder.search import candidates_from_proposals
 from vitreous.powder.sim.effects import CLEAN, Effects
 from vitreous.powder.sim.measurement import measure
+from vitreous.powder.sim.simulate import crystal_from_cell, simulate_pattern
 from vitreous.powder.sim.structure import Structure, simulator_lines
 from vitreous.powder.trial_cells import triclinic_trial_cells
 
@@ -141,6 +142,14 @@ def test_a_larger_cell_has_less_evidence_for_the_same_lines() -> None:
         ({"two_theta": [20.0, 30.0, 40.0, 190.0]}, "outside 0 to 180, expected 2θ in degrees"),
         ({"two_theta": [20.0, 30.0, 40.0, 50.0], "error": [0.1]}, "found 4 angles, 4 intensities and 1 errors"),
         ({"two_theta": [20.0, 30.0, 40.0, 50.0], "error": [0.1, 0.1, 0.1, 0.0]}, "errors that are not positive"),
+        ({"two_theta": []}, "lines: found 0, expected at least 4"),
+        ({"two_theta": [20.0] * 20}, "lines: found 1 distinct, expected at least 4 for a cubic cell"),
+        ({"two_theta": [20.0, 20.01, 30.0, 40.0]}, "lines: found 3 distinct, expected at least 4"),
+        ({"two_theta": [20.0, 30.0, 40.0, 50.0], "intensity": [1, math.nan, 1, 1]}, "found intensity nan in line 2"),
+        ({"two_theta": [20.0, 30.0, 40.0, 50.0], "intensity": [1, 1, math.inf, 1]}, "found intensity inf in line 3"),
+        ({"two_theta": [20.0, 30.0, 40.0, 50.0], "intensity": [-1, 1, 1, 1]}, "found intensity -1 in line 1"),
+        ({"two_theta": [20.0, 30.0, 40.0, 50.0], "wavelength": -1.54}, "wavelength: found -1.54, expected 0.1 to 10"),
+        ({"two_theta": [20.0, 30.0, 40.0, 50.0], "wavelength": 0.0}, "wavelength: found 0, expected 0.1 to 10"),
         ({"two_theta": [20.0, 30.0, 40.0, 50.0], "systems": ("trigonl",)}, "system: unknown choice 'trigonl'"),
         ({"two_theta": [20.0, 30.0, 40.0, 50.0], "wavelength": 0.05}, "wavelength: found 0.05"),
     ],
@@ -149,6 +158,53 @@ def test_an_invalid_list_of_lines_is_reported_in_one_line(settings: dict[str, ob
     with pytest.raises(InputError, match=message) as fault:
         index_peaks(**({"wavelength": WAVELENGTH} | settings))  # type: ignore[arg-type]
     assert "\n" not in str(fault.value)
+
+
+def test_lines_that_are_listed_twice_count_once() -> None:
+    lines = angles("tetragonal", "P", CELLS["tetragonal"][0], 14)
+    strength = np.linspace(1, 0.2, len(lines))
+    once = index_peaks(lines, strength, wavelength=WAVELENGTH, systems=("tetragonal",))[0]
+    twice = index_peaks(np.tile(lines, 2), np.tile(strength, 2), wavelength=WAVELENGTH, systems=("tetragonal",))[0]
+    assert (twice.lines, twice.indexed) == (once.lines, once.indexed)
+    assert twice.conventional == pytest.approx(once.conventional, rel=1e-9)
+    assert twice.probability == pytest.approx(once.probability, rel=1e-6)
+
+
+def test_lines_closer_than_their_errors_are_one_line_between_them() -> None:
+    cubic = angles("cubic", "F", CELLS["cubic"][0], 12)
+    split = np.sort(np.concatenate([cubic[1:], [cubic[0] - 0.004, cubic[0] + 0.004]]))
+    best = index_peaks(split, wavelength=WAVELENGTH, systems=("cubic",))[0]
+    assert best.lines == len(cubic)
+    assert best.conventional[0] == pytest.approx(CELLS["cubic"][0][0], rel=1e-5)
+
+
+@pytest.mark.parametrize("unit", [1e300, 1e-300])
+def test_the_unit_of_intensity_does_not_change_the_answer(unit: float) -> None:
+    torch.manual_seed(0)
+    effects = Effects(**(CLEAN.to_dict() | {"counts": (1e5, 1e5), "background": (0.02, 0.02)}))
+    crystal = crystal_from_cell(CELLS["tetragonal"][0], 136, effects.s_max)
+    pattern = simulate_pattern(crystal, effects)
+    y = pattern.intensity / 3  # no counts
+    known, other = (
+        index(
+            pattern.two_theta, y * factor, wavelength=WAVELENGTH, sigma=np.sqrt(y + 1) * factor, systems=("tetragonal",)
+        )[0]
+        for factor in (1.0, unit)
+    )
+    assert (other.system, other.centring, other.lines) == (known.system, known.centring, known.lines)
+    assert known.fit is not None
+    assert other.fit is not None
+    assert other.fit.cell == pytest.approx(known.fit.cell, rel=1e-9)
+    assert other.fit.errors == pytest.approx(known.fit.errors, rel=1e-6)
+    np.testing.assert_allclose(other.fit.calculated, known.fit.calculated * unit, rtol=1e-6)
+
+
+def test_the_unit_of_the_intensities_of_lines_does_not_change_the_answer() -> None:
+    lines = angles("hexagonal", "P", CELLS["hexagonal"][0], 14)
+    strength = np.linspace(1, 0.004, len(lines))
+    units, systems = (1.0, 1e300, 1e-300), ("hexagonal",)
+    found = [index_peaks(lines, strength * unit, wavelength=WAVELENGTH, systems=systems)[0] for unit in units]
+    assert {one.conventional for one in found} == {found[0].conventional}
 
 
 def test_weak_foreign_lines_do_not_hide_the_cell() -> None:

@@ -55,20 +55,27 @@ def main(args: Sequence[str] | None = None) -> None:
         sys.exit(141)
 
 
-def _parse(args: Sequence[str]) -> Callable[[], None]:
-    """The command to run, its arguments bound."""
-    commands = {name: _group(name) if name in GROUPS else _deferred(COMMANDS[name]) for name in COMMANDS}
+def _parse(args: Sequence[str], every: dict[str, Command] = COMMANDS, prog: str = "vitreous") -> Callable[[], None]:
+    """The command to run, its arguments bound.
+
+    The parser of a command that is named has no options of other commands, so that it does not suggest them.
+    """
+    name, *rest = args
+    if every is COMMANDS and name in GROUPS and rest and rest[0] in GROUPS[name]:
+        return functools.partial(COMMANDS[name], _parse(rest, GROUPS[name], f"{prog} {name}"))
+    chosen = [name] if name in every else every
+    commands = {key: _group(key) if key in GROUPS else _deferred(every[key]) for key in chosen}
     description = f"Vision Transformers for scientific data (version {__version__})."
     messages = io.StringIO()
     try:
         with contextlib.redirect_stderr(messages):
             command: Callable[[], None] = tyro.extras.subcommand_cli_from_dict(
-                commands, prog="vitreous", description=description, args=args
+                commands, prog=prog, description=description, args=args
             )
             return command
     except SystemExit as stop:
         if stop.code:
-            _stop(_one_line(messages.getvalue()))
+            _stop(_one_line(messages.getvalue(), f"{prog} {name}" if name in every else prog))
         raise
 
 
@@ -95,12 +102,16 @@ def _group(name: str) -> Callable[..., Callable[[], None]]:
     return bind
 
 
-def _one_line(box: str) -> str:
+def _one_line(box: str, command: str) -> str:
     """tyro's message, drawn as a box of rules and bars, without its title and its pointer to --help."""
     _, *sections = [part for part in re.split(r"[╭╮╰╯─]+|-{5,}", box.replace("│", " ")) if part.strip()]
     lines = [" ".join(part.split()).rstrip(".") for part in sections]
-    lines = [re.sub(r"^Perhaps you meant: (\S+?),? .*", r"did you mean \1?", line) for line in lines]
-    return "; ".join(line for line in lines if not line.startswith("For full helptext"))
+    similar = r"^(?:Perhaps you meant|Arguments similar to \S+): (\S+?),? .*"
+    lines = [re.sub(similar, r"did you mean \1?", line) for line in lines]
+    lines = [line for line in lines if not line.startswith("For full helptext")]
+    if len(lines) == 1 and lines[0].startswith("Unrecognized"):  # no option has a similar name
+        lines.append(f"see {command} --help")
+    return "; ".join(lines)
 
 
 def _stop(message: str) -> NoReturn:

@@ -34,7 +34,7 @@ def index(
 
     Args:
         files: patterns, or folders of patterns.
-        peaks: the files are peak lists: 2θ in degrees, and intensity if known, one line per row.
+        peaks: the files are peak lists: 2θ in degrees (or d, Q, … by a heading), and intensity if known, one per row.
         system: search these only: cubic, hexagonal (and trigonal), tetragonal, orthorhombic, monoclinic, triclinic.
         most: largest number of cells to show.
         figure: file of a figure of the fit, for one pattern: .png, .pdf or .svg.
@@ -52,6 +52,9 @@ def index(
     if figure is not None:
         check_format(figure)
     paths = expand_folders(files)
+    if not paths:
+        folders = " ".join(map(str, files))
+        raise InputError(f"files: found none{folders and f' in {folders}'}, expected patterns or folders of patterns")
     for name, path in (("figure", figure), ("report", report)):
         if path is not None and len(paths) != 1:
             raise InputError(f"{name}: found {len(paths)} patterns, expected one")

@@ -67,11 +67,14 @@ def plot(
         axis: 2θ in degrees, or the scattering vector in 1/Å, which needs the wavelength.
     """
     from vitreous.cli.output import print_line
+    from vitreous.core.errors import InputError
     from vitreous.insight.style import check_format
     from vitreous.powder.figures.pattern import pattern_figure
     from vitreous.powder.files import read_pattern
 
     check_format(out)
+    if not files:
+        raise InputError("files: found none, expected patterns")
     patterns = [read_pattern(file, wavelength, anode) for file in files]
     pattern_figure(patterns, out, title=patterns[0].name if len(patterns) == 1 else "", axis=axis)
     print_line(f"{len(patterns)} pattern(s) drawn in {out}")

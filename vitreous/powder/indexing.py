@@ -1,6 +1,5 @@
 """Indexing: from lines, arrays, patterns or files to unit cells."""
 
-import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -17,8 +16,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from vitreous.core.errors import InputError, check_choice
 from vitreous.data.uploads import InputFile
-from vitreous.powder.files import read_pattern
+from vitreous.powder.files import read_pattern, read_peak_list
 from vitreous.powder.hints import doubts, pattern_hints
+from vitreous.powder.line_list import LineList, check_lines
 from vitreous.powder.observed_lines import observe_lines
 from vitreous.powder.pattern import Pattern, require_wavelength
 from vitreous.powder.peaks import find_peaks
@@ -33,7 +33,6 @@ Floats = NDArray[np.float64]
 Progress = Callable[[Iterable[IndexResult], int], Iterable[IndexResult]]
 
 _FILES_PER_PROCESS = 4  # fewer files are not worth the start of a process
-_SHORT_WAVELENGTH = 0.3  # Å: with a longer one, no pattern ends below 3°
 
 
 @dataclass(frozen=True)
@@ -103,14 +102,26 @@ def index_peaks(
         two_theta: the lines of lowest angle, in degrees; twenty are enough, four the minimum.
         intensity: in any unit; lines with an intensity of 0 are ignored, and weak lines count less.
         wavelength: ångström.
-        error: standard errors of the angles in degrees; 0.01 by default.
+        error: standard errors of the angles in degrees; 0.01 by default. Lines that are closer than their errors are
+            one line.
         systems: crystal systems to search.
         most: largest number of solutions.
     """
-    angle, errors, heights = _check_lines(two_theta, intensity, error, wavelength, tuning)
+    line_list = check_lines(two_theta, intensity, error, wavelength, tuning)
+    if (count := len(line_list.two_theta)) < tuning.fewest_lines:
+        needed = f"at least {tuning.fewest_lines} for a cubic cell, 20 for low symmetry"
+        raise InputError(f"lines: found {count}{' distinct' * (count < np.size(two_theta))}, expected {needed}")
+    return _search(line_list, wavelength, systems, most, tuning)
+
+
+def _search(
+    line_list: LineList, wavelength: float, systems: Sequence[str], most: int, tuning: SearchTuning
+) -> list[Solution]:
+    """The unit cells that explain lines, best first."""
     radiation_from_user(wavelength, None)
     for system in systems:
         check_choice("system", system, LATTICES)
+    angle, errors, heights = line_list.two_theta, line_list.error, line_list.intensity
     every = observe_lines(angle, errors, wavelength, heights, tuning)
     lines = every.with_own(tuning.deciding_lines)
     strength, used = torch.as_tensor(np.ones(len(angle)) if heights is None else heights), len(lines.q)
@@ -137,10 +148,9 @@ def index_pattern(
     peaks = find_peaks(pattern.two_theta, pattern.intensity, pattern.sigma, wavelength, wavelength2, ratio)
     solutions = []
     if len(peaks.two_theta) >= options.tuning.fewest_lines:
-        solutions = index_peaks(
-            peaks.two_theta, peaks.intensity, wavelength=wavelength, error=peaks.error, systems=options.systems,
-            most=options.most, tuning=options.tuning,
-        )  # fmt: skip
+        line_list = check_lines(peaks.two_theta, peaks.intensity, peaks.error, wavelength, options.tuning)
+        if len(line_list.two_theta) >= options.tuning.fewest_lines:
+            solutions = _search(line_list, wavelength, options.systems, options.most, options.tuning)
     if options.refine and solutions and solutions[0].probability >= options.tuning.doubt:
         solutions[0] = _refined(pattern, solutions[0])
     hints = pattern_hints(pattern, solutions, options.tuning) if options.hints else ()
@@ -164,19 +174,26 @@ def index_peak_list(
     name: str, two_theta: Floats, intensity: Floats | None, options: IndexOptions = _DEFAULT_OPTIONS
 ) -> IndexResult:
     """The unit cells of a peak list, with hints."""
+    solutions = index_peaks(
+        two_theta, intensity, wavelength=peak_list_wavelength(name, options), systems=options.systems,
+        most=options.most, tuning=options.tuning,
+    )  # fmt: skip
+    return IndexResult(name, solutions, doubts(solutions, options.tuning))
+
+
+def peak_list_wavelength(name: str, options: IndexOptions) -> float:
+    """The wavelength that the options state, in ångström; a peak list needs one."""
     wavelength = radiation_from_user(options.wavelength, options.anode).wavelength
     if wavelength is None:
         raise InputError(f"{name}: found no wavelength, expected --wavelength (ångström) or --anode Cu for a peak list")
-    solutions = index_peaks(
-        two_theta, intensity, wavelength=wavelength, systems=options.systems, most=options.most, tuning=options.tuning
-    )
-    return IndexResult(name, solutions, doubts(solutions, options.tuning))
+    return wavelength
 
 
 def index_file(path: InputFile, options: IndexOptions = _DEFAULT_OPTIONS) -> IndexResult:
     """The unit cells of one file: a pattern, or a peak list if the options say so."""
     if options.peaks:
-        return index_peak_list(path.name, *read_peak_list(path), options)
+        lines = read_peak_list(path, peak_list_wavelength(path.name, options))
+        return index_peak_list(path.name, *lines, options)
     return index_pattern(read_pattern(path, options.wavelength, options.anode), options)
 
 
@@ -221,49 +238,3 @@ def _single_thread() -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(before)
-
-
-def _check_lines(
-    two_theta: ArrayLike, intensity: ArrayLike | None, error: ArrayLike | None, wavelength: float, tuning: SearchTuning
-) -> tuple[Floats, Floats, Floats | None]:
-    """Angles in ascending order, their standard errors, and intensities if known."""
-    angle = np.asarray(two_theta, np.float64).ravel()
-    errors = np.full(len(angle), tuning.default_error) if error is None else np.asarray(error, np.float64).ravel()
-    heights = np.ones(len(angle)) if intensity is None else np.asarray(intensity, np.float64).ravel()
-    if not len(angle) == len(errors) == len(heights):
-        raise InputError(f"lines: found {len(angle)} angles, {len(heights)} intensities and {len(errors)} errors")
-    if not np.isfinite(angle).all() or not np.isfinite(errors).all() or (errors <= 0).any():
-        raise InputError("lines: found angles or errors that are not finite, or errors that are not positive")
-    if (angle <= 0).any() or (angle >= 180).any():
-        raise InputError("lines: found angles outside 0 to 180, expected 2θ in degrees")
-    if angle[-1] < angle[0] and (np.diff(angle) < 0).all() and len(angle) > 2:
-        fall = f"values that fall from {angle[0]:g} to {angle[-1]:g}, as d in ångström does"
-        raise InputError(f"lines: found {fall}; expected 2θ in degrees, ascending")
-    if angle.max() < math.pi and wavelength > _SHORT_WAVELENGTH:
-        small = f"no value above {angle.max():.3g}, which may be radians, 1/d or q"
-        raise InputError(f"lines: found {small}; expected 2θ in degrees")
-    order = np.argsort(angle)
-    order = order[heights[order] > 0]
-    if len(order) < tuning.fewest_lines:
-        needed = f"at least {tuning.fewest_lines} for a cubic cell, 20 for low symmetry"
-        raise InputError(f"lines: found {len(order)}, expected {needed}")
-    return angle[order], np.hypot(errors[order], tuning.least_error), None if intensity is None else heights[order]
-
-
-def read_peak_list(path: InputFile) -> tuple[Floats, Floats | None]:
-    """2θ in degrees, and intensities if there are any, of a file with one line per row."""
-    try:
-        with path.open("r", encoding="utf-8") as file:
-            text: str = file.read()
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "it is not text"
-        raise InputError(f"{path}: cannot be read ({reason})") from None
-    rows = [line.replace(",", " ").replace(";", " ").split() for line in text.splitlines()]
-    rows = [row for row in rows if row and row[0][0] not in "#!"]
-    if not rows:
-        raise InputError(f"{path}: is empty, expected 2θ and intensity, one line per row")
-    try:
-        lines = np.array([[float(word) for word in row[:2]] for row in rows])
-    except ValueError:
-        raise InputError(f"{path}: expected numbers, 2θ and intensity, one line per row") from None
-    return lines[:, 0], lines[:, 1] if lines.shape[1] > 1 else None

@@ -1,5 +1,6 @@
 """`Pattern`: one powder diffraction pattern, checked, and its intensities on a grid in q."""
 
+import math
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -12,6 +13,8 @@ from vitreous.powder.radiation import Radiation, radiation_from_user
 Floats = NDArray[np.float64]
 
 MIN_POINTS = 50  # of a pattern; fewer are a list of peaks
+_MOST_COUNTS = 2.0**40
+_LEAST_ERROR = 1e-9  # of the highest intensity: smaller and, as the inverse, larger standard errors mean nothing
 _SAME_WAVELENGTH = 1e-4  # relative: two spellings of one wavelength
 
 
@@ -91,7 +94,7 @@ def check_pattern(pattern: Pattern) -> Pattern:
         raise InputError(f"2θ: found {x[k + 1]:g} after {x[k]:g}, expected ascending angles")
     if x[0] < 0 or x[-1] > 180:
         raise InputError(f"2θ: found {x[0]:g} to {x[-1]:g}, expected degrees within 0 to 180")
-    if np.ptp(y) == 0:
+    if y.min() == y.max():
         raise InputError(f"intensity: found {y[0]:g} throughout, expected a pattern")
     noise = float(np.median(np.abs(np.diff(y))))  # about one standard deviation: peaks are too few to matter
     lowest = int(np.argmin(y))
@@ -101,6 +104,21 @@ def check_pattern(pattern: Pattern) -> Pattern:
         raise InputError(f"standard error: found {sigma.min():g}, expected no negative number")
     sigma = None if sigma is None else sigma.copy()
     return replace(pattern, two_theta=x.copy(), intensity=y.copy(), sigma=sigma)
+
+
+def normalise_intensity(intensity: Floats, sigma: Floats | None) -> tuple[Floats, Floats | None, int]:
+    """Intensities and standard errors over 2ⁿ, and n: the highest is then 0.5 to 1, so that no square overflows.
+
+    Counts stay as they are (n = 0), because their size states their noise.
+    """
+    highest = float(np.abs(intensity).max())
+    is_count = highest < _MOST_COUNTS and bool((intensity >= 0).all() and (intensity == np.round(intensity)).all())
+    exponent = 0 if is_count else math.frexp(highest)[1]
+    errors = None if sigma is None else np.ldexp(sigma, -exponent)
+    if errors is not None and (errors > 0).any():
+        scale = math.ldexp(highest, -exponent)
+        errors = np.where(errors > 0, np.clip(errors, _LEAST_ERROR * scale, scale / _LEAST_ERROR), 0.0)
+    return np.ldexp(intensity, -exponent), errors, exponent
 
 
 def to_grid(pattern: Pattern, q: Floats) -> Floats:

@@ -14,8 +14,8 @@ from vitreous.core.errors import InputError
 from vitreous.data import Upload
 from vitreous.powder.cell import NAMES, refined_parameters
 from vitreous.powder.example import example
-from vitreous.powder.files import FORMATS, read_pattern
-from vitreous.powder.indexing import IndexOptions, index_pattern, index_peak_list, read_peak_list
+from vitreous.powder.files import FORMATS, read_pattern, read_peak_list
+from vitreous.powder.indexing import IndexOptions, index_pattern, index_peak_list, peak_list_wavelength
 from vitreous.powder.pattern import Pattern, pattern_from_arrays, require_wavelength
 from vitreous.powder.peaks import Peaks
 from vitreous.powder.radiation import WAVELENGTH_RANGE, radiation_from_user
@@ -55,7 +55,7 @@ class PatternFile:
         check_file(self.file, _PEAK_LIST_FORMATS, self.limits)
         if self.file.content.count(b"\n") > _MAX_PEAKS:
             raise InputError(f"{self.file}: found more than {_MAX_PEAKS} lines; is this a pattern?")
-        two_theta, intensity = read_peak_list(self.file)
+        two_theta, intensity = read_peak_list(self.file, peak_list_wavelength(self.file.name, self.options))
         return {"two_theta": two_theta, "intensity": intensity, "name": self.file.name}
 
     def _read_pattern(self) -> Pattern:

@@ -74,7 +74,7 @@ def rasx(wave: str = "Ka") -> bytes:
     )
 
 
-def brml() -> bytes:
+def brml(scan: str = "") -> bytes:
     tube = "".join(
         f'<WaveLength{name} Unit="{unit}" Value="{value}"/>'
         for name, unit, value in (("Alpha1", "Å", CU1), ("Alpha2", "Å", CU2), ("Ratio", "", 0.5))
@@ -90,7 +90,7 @@ def brml() -> bytes:
             "Experiment0/DataContainer.xml": "<DataContainer><RawDataReferenceList>"
             "<string>Experiment0/RawData0.xml</string></RawDataReferenceList></DataContainer>",
             "Experiment0/RawData0.xml": f"<RawData {instance}><Tube>{tube}</Tube><DataRoutes>"
-            f'<DataRoute RouteFlag="Measured">{views}{data}</DataRoute></DataRoutes></RawData>',
+            f'<DataRoute RouteFlag="Measured">{scan}{views}{data}</DataRoute></DataRoutes></RawData>',
         }
     )
 
@@ -135,7 +135,9 @@ def gsas(kind: str) -> bytes:
 def cif(with_errors: bool = False, scan: bool = True) -> bytes:
     counts = [f"{y:g}({np.sqrt(y):.0f})" if with_errors else f"{y:g}" for y in Y]
     angles = [f"{x:.4f} " if scan else "" for x in X]
-    start = "" if scan else "_pd_meas_2theta_range_min 10\n_pd_meas_2theta_range_max 50\n"
+    start = (
+        "" if scan else "_pd_meas_2theta_range_min 10\n_pd_meas_2theta_range_max 50\n_pd_meas_2theta_range_inc 0.1\n"
+    )
     column = "_pd_meas_2theta_scan\n" if scan else ""
     return (
         f"data_radiation\nloop_\n_diffrn_radiation_wavelength\n_diffrn_radiation_wavelength_wt\n{CU1} 1.0\n{CU2} 0.5\n"
@@ -161,7 +163,7 @@ FORMATS: dict[str, tuple[str, Callable[[], bytes]]] = {
     "Panalytical in nm": (".xrdml", lambda: xrdml(unit="nm", scale=0.1)),
     "Rigaku": (".ras", ras),
     "Rigaku zip": (".rasx", rasx),
-    "Bruker zip": (".brml", brml),
+    "Bruker zip": (".brml", lambda: brml()),
     "Bruker 3": (".raw", raw3),
     "Bruker 4": (".raw", raw4),
     "GSAS STD": (".gsa", lambda: gsas("STD")),

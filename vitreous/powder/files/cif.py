@@ -6,12 +6,14 @@ import numpy as np
 
 from vitreous.core.errors import InputError
 from vitreous.core.extras import load_extra
-from vitreous.powder.files.content import Content
+from vitreous.powder.files.content import Content, check_count
 from vitreous.powder.pattern import Floats, Pattern
 from vitreous.powder.radiation import Radiation, radiation_from_file
 
 _ANGLES = ("_pd_proc_2theta_corrected", "_pd_meas_2theta_scan")
 _RANGES = ("_pd_proc_2theta_range_", "_pd_meas_2theta_range_")
+_COUNTS = ("_pd_proc_number_of_points", "_pd_meas_number_of_points")
+_ROUNDED = 0.02  # relative error of an increment with few digits, where the number of points is stated as well
 _INTENSITIES = (
     "_pd_proc_intensity_total", "_pd_meas_intensity_total", "_pd_meas_counts_total", "_pd_proc_intensity_net",
 )  # fmt: skip
@@ -47,12 +49,16 @@ def _columns(block: Any) -> Block:
         if item.pair is not None:
             columns[item.pair[0]] = [item.pair[1]]
         elif item.loop is not None:
-            width = item.loop.width()
-            columns |= {tag: list(item.loop.values[k::width]) for k, tag in enumerate(item.loop.tags)}
+            width, values = item.loop.width(), list(item.loop.values)
+            columns |= {tag: values[k::width] for k, tag in enumerate(item.loop.tags)}
     return {tag.lower().replace(".", "_"): values for tag, values in columns.items()}
 
 
 def _two_theta(block: Block, count: int) -> Floats | None:
+    """Angles one by one, or from a range; None if there are none. Whatever the file states about them must agree."""
+    stated = [int(number) for name in _COUNTS if (number := _single(block, name)) is not None]
+    if stated and count not in stated:
+        check_count(stated[0], count)
     for name in _ANGLES:
         if name in block:
             x, _ = _parse_numbers(block[name])
@@ -60,10 +66,33 @@ def _two_theta(block: Block, count: int) -> Floats | None:
                 raise InputError(f"{name} has {len(x)} values and the intensities {count}")
             return x
     for name in _RANGES:
-        if f"{name}min" in block and f"{name}max" in block:
-            (low, high), _ = _parse_numbers(block[f"{name}min"] + block[f"{name}max"])
-            return np.linspace(low, high, count)
+        low, high, step = (_single(block, f"{name}{end}") for end in ("min", "max", "inc"))
+        if low is not None and (high is not None or step is not None):
+            return _even_angles(low, high, step, count, bool(stated), name)
     return None
+
+
+def _even_angles(
+    low: float, high: float | None, step: float | None, count: int, is_count_stated: bool, name: str
+) -> Floats:
+    """Angles from the first to the last, which the step or the stated number of points must confirm."""
+    if step is not None and not step > 0:
+        raise InputError(f"{name}inc: found {step:g}, expected a positive number of degrees")
+    if high is None:
+        return np.asarray(low + (step or 0.0) * np.arange(count))
+    if step is not None:
+        steps = (high - low) / step
+        if not abs(steps - (count - 1)) <= max(0.5, is_count_stated * _ROUNDED * steps):
+            raise InputError(f"states 2θ from {low:g} to {high:g} by {step:g}, {steps + 1:.0f} points, found {count}")
+    elif not is_count_stated:
+        raise InputError(f"states 2θ from {low:g} to {high:g} only, expected also {name}inc or {_COUNTS[1]}")
+    return np.linspace(low, high, count)
+
+
+def _single(block: Block, name: str) -> float | None:
+    """The number of a tag that has one value; None if it is absent or unknown."""
+    words = [word for word in block.get(name, []) if word not in ("?", ".")]
+    return float(_parse_numbers(words)[0][0]) if len(words) == 1 else None
 
 
 def _parse_numbers(words: list[str]) -> tuple[Floats, Floats | None]:

@@ -1,19 +1,21 @@
 """Files of diffractometer makers: Panalytical, Rigaku and Bruker.
 
 geddes reads angles and intensities of all of them but not the wavelengths, which are read here. Only the first scan or
-range is read.
+range is read. geddes compares the number of points with the one that RAS and RAW files state; an XRDML file states
+none.
 """
 
 import re
 import struct
 from collections.abc import Callable
 
-from vitreous.powder.files.content import Content, elements_named, in_angstrom, number_of, parse_xml
-from vitreous.powder.files.text import read_gsas
+from vitreous.powder.files.content import Content, check_count, first_number, in_angstrom, read_xml
+from vitreous.powder.files.gsas import read_gsas
 from vitreous.powder.pattern import Pattern
 from vitreous.powder.radiation import Radiation, radiation_from_file
 
 _RAW1_WAVELENGTHS = 624  # byte offset in a RAW1.01 file
+_BRML_COUNT = ("MeasurementPoints",)
 _RAW4_FIRST_SEGMENT = 61
 _RAW4_SOURCE_SEGMENT, _RAW4_RANGE_SEGMENTS = 30, (0, 160)
 
@@ -21,22 +23,24 @@ _RAW4_SOURCE_SEGMENT, _RAW4_RANGE_SEGMENTS = 30, (0, 160)
 def read_diffractometer(content: Content) -> Pattern:
     """Panalytical XRDML, Rigaku RAS and RASX, and Bruker BRML."""
     radiation = _RADIATION[content.kind](content)
-    return Pattern(*content.counts()).with_radiation(radiation)
+    x, y = content.counts()
+    if content.kind == ".brml":
+        _check_brml_count(content, len(x))
+    return Pattern(x, y).with_radiation(radiation)
 
 
 def _xrdml_radiation(content: Content) -> Radiation:
     """`usedWavelength` holds the doublet, and which of its lines was intended."""
-    used = next(elements_named(parse_xml(content.data), "usedWavelength"), None)
-    if used is None:
-        return Radiation()
-    is_beta = "beta" in used.get("intended", "").lower()
-    names = ("kBeta",) if is_beta else ("kAlpha1", "kAlpha2", "ratioKAlpha2KAlpha1")
-    return radiation_from_file(*(number_of(used, name) for name in names))
+    doublet = ("kAlpha1", "kAlpha2", "ratioKAlpha2KAlpha1")
+    elements = read_xml(content.data, ("usedWavelength", "kBeta", *doublet))
+    used = elements["usedWavelength"]
+    is_beta = bool(used) and "beta" in used[0].get("intended", "").lower()
+    return radiation_from_file(*(first_number(elements[name]) for name in (("kBeta",) if is_beta else doublet)))
 
 
 def _ras_radiation(content: Content) -> Radiation:
     """Lines `*KEY "value"` above the points hold the wavelengths."""
-    pairs = dict(re.findall(r'^\*HW_XG_(\w+)\s+"([^"]*)"', content.text(), re.MULTILINE))
+    pairs = dict(re.findall(r'^\*HW_XG_(\w++)[ \t]++"([^"\n]*+)"', content.text(), re.MULTILINE))
     unit = pairs.get("WAVE_LENGTH_UNIT")
     first, second = (in_angstrom(pairs.get(f"WAVE_LENGTH_ALPHA{line}"), unit) for line in (1, 2))
     return _rigaku_radiation(first, second, pairs.get("WAVE_TYPE"))
@@ -44,9 +48,10 @@ def _ras_radiation(content: Content) -> Radiation:
 
 def _rasx_radiation(content: Content) -> Radiation:
     """The conditions of the first scan hold the wavelengths."""
-    root = content.xml_member(r"Data0/.*Conditions.*\.xml")
-    wave_type = next((element.text for element in elements_named(root, "WaveType")), None)
-    first, second = (number_of(root, f"WavelengthKalpha{line}") for line in (1, 2))
+    conditions = content.member(lambda path: path.startswith("data0/") and "conditions" in path)
+    elements = read_xml(conditions, ("WaveType", "WavelengthKalpha1", "WavelengthKalpha2"))
+    wave_type = next((element.text for element in elements["WaveType"]), None)
+    first, second = (first_number(elements[f"WavelengthKalpha{line}"]) for line in (1, 2))
     return _rigaku_radiation(first, second, wave_type)
 
 
@@ -58,9 +63,20 @@ def _rigaku_radiation(first: float | None, second: float | None, wave_type: str 
 
 def _brml_radiation(content: Content) -> Radiation:
     """The file of the points also holds the wavelengths."""
-    root = content.xml_member(r".*RawData0\.xml")
     names = ("WaveLengthAlpha1", "WaveLengthAlpha2", "WaveLengthRatio")
-    return radiation_from_file(*(number_of(root, name) for name in names))
+    elements = read_xml(content.member(_has_brml_points), names)
+    return radiation_from_file(*(first_number(elements[name]) for name in names))
+
+
+def _has_brml_points(path: str) -> bool:
+    return path.endswith("rawdata0.xml")
+
+
+def _check_brml_count(content: Content, count: int) -> None:
+    """Every route of the data may state its number of points; one of them must be that of the pattern."""
+    stated = [first_number([each]) for each in read_xml(content.member(_has_brml_points), _BRML_COUNT)[_BRML_COUNT[0]]]
+    if stated and stated[0] is not None and count not in stated:
+        check_count(int(stated[0]), count)
 
 
 _RADIATION: dict[str, Callable[[Content], Radiation]] = {

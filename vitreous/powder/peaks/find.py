@@ -12,7 +12,7 @@ import numpy as np
 from vitreous.core.errors import InputError
 from vitreous.powder.bragg import second_wavelength
 from vitreous.powder.lineshape import FWHM_PER_SIGMA, GAUSS_HEIGHT
-from vitreous.powder.pattern import MIN_POINTS
+from vitreous.powder.pattern import MIN_POINTS, normalise_intensity
 from vitreous.powder.peaks.matched_filter import filter_maxima, typical_width
 from vitreous.powder.peaks.model import NO_PEAKS, Evaluation, Parameters, PatternModel, Shape
 from vitreous.powder.peaks.noise import Bools, Floats, Noise, running_mean
@@ -59,7 +59,8 @@ def find_peaks(
     if most < 1:
         raise InputError(f"most: found {most}, expected 1 or more")
     measured = _measured_points(y)
-    x, y, sigma = x[measured], y[measured], None if sigma is None else sigma[measured]
+    y, sigma, _ = normalise_intensity(y[measured], None if sigma is None else sigma[measured])
+    x = x[measured]
     noise = Noise.estimate(y, sigma)
     step, variance = float(np.median(np.diff(x))), noise.variance(y)
     width = typical_width(x, y, variance, step, tuning)
@@ -99,7 +100,7 @@ def _check_arrays(two_theta: Floats, intensity: Floats, sigma: Floats | None) ->
         raise InputError("two_theta: found angles that do not rise, expected them ascending")
     if x[0] < 0 or x[-1] > 180:
         raise InputError(f"two_theta: found {x[0]:g} to {x[-1]:g}, expected degrees within 0 to 180")
-    if np.ptp(y) == 0:
+    if y.min() == y.max():
         raise InputError(f"intensity: found {y[0]:g} throughout, expected a pattern")
     if error is not None and error.min() < 0:
         raise InputError(f"sigma: found {error.min():g}, expected no negative number")

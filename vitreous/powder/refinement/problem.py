@@ -13,7 +13,7 @@ import numpy as np
 from vitreous.core.errors import InputError
 from vitreous.powder.bragg import bragg_angle
 from vitreous.powder.least_squares import Damping, Trial, minimise
-from vitreous.powder.pattern import MIN_POINTS
+from vitreous.powder.pattern import MIN_POINTS, normalise_intensity
 from vitreous.powder.refinement.profile import HIGHEST, LOWEST, Array, Mask, Profiles, Shape, profiles
 
 _REFERENCE_S = 0.17  # 1/Å, half of 1/d at the reference angle of the profile; 30° for copper radiation
@@ -27,17 +27,18 @@ _MEDIAN_OF_CHI2 = 0.455  # of one degree of freedom
 
 
 class Data(NamedTuple):
-    """Angles in degrees, intensities, their variances, and whether the intensities are counts."""
+    """Angles in degrees, intensities over 2ⁿ, their variances, whether the intensities are counts, and n."""
 
     x: Array
     y: Array
     variance: Array
     counted: bool
+    exponent: int = 0
 
     def before(self, angle: float) -> "Data":
         """Points below an angle."""
         used = self.x < angle
-        return Data(self.x[used], self.y[used], self.variance[used], self.counted)
+        return self._replace(x=self.x[used], y=self.y[used], variance=self.variance[used])
 
 
 class State(NamedTuple):
@@ -238,7 +239,7 @@ def select_data(two_theta: Array, intensity: Array, sigma: Array | None, limit: 
         if values is not None and not np.all(np.isfinite(values)):
             raise InputError(f"{name}: found a number that is not finite")
     low, high = limit or (0.0, 180.0)
-    used = (x >= low) & (x <= high) & (x > 0) & (np.cumsum(np.abs(y)) > 0)
+    used = (x >= low) & (x <= high) & (x > 0) & (np.maximum.accumulate(np.abs(y)) > 0)
     if used.sum() < MIN_POINTS:
         raise InputError(
             f"two_theta: found {used.sum()} measured point(s) between {low:g} and {high:g}°, expected {MIN_POINTS} "
@@ -247,10 +248,10 @@ def select_data(two_theta: Array, intensity: Array, sigma: Array | None, limit: 
     x, y = x[used], y[used]
     if np.any(np.diff(x) <= 0) or x[-1] >= 180:
         raise InputError("two_theta: expected ascending angles between 0 and 180°")
+    y, errors, exponent = normalise_intensity(y, None if errors is None else errors[used])
     counted = False
     near = np.convolve(np.pad(np.maximum(y, 0), 2, mode="edge"), np.full(5, 0.2), mode="valid")
     if errors is not None:
-        errors = errors[used]
         if not np.any(errors > 0):
             raise InputError("sigma: found no standard error above 0")
         variance = np.maximum(errors, errors[errors > 0].min()) ** 2
@@ -258,7 +259,7 @@ def select_data(two_theta: Array, intensity: Array, sigma: Array | None, limit: 
         variance = np.maximum(near, 1.0)
     else:
         variance = _estimate_variance(y, near)
-    return Data(x, y, variance, counted)
+    return Data(x, y, variance, counted, exponent)
 
 
 def _estimate_variance(y: Array, near: Array) -> Array:
