@@ -138,7 +138,7 @@ def test_train_eval_predict_and_compare(capsys: pytest.CaptureFixture[str], tmp_
     assert "rmse" in capsys.readouterr().out
     main(["predict", run, data])
     header, *rows = capsys.readouterr().out.splitlines()
-    assert header == "sample,height (mm)"
+    assert header == "sample,height (mm),familiarity"
     assert len(rows) == 60
     main(["predict", run, data, "--format", "json", "--out", str(tmp_path / "answer.json"), "--interval", "0.5"])
     found = json.loads((tmp_path / "answer.json").read_text())

@@ -259,7 +259,7 @@ def test_a_run_gives_a_cell_for_each_file_whatever_its_wavelength(run: str, tmp_
     for label in ("a (Å)", "b (Å)", "c (Å)", "beta (°)"):
         assert {label, f"{label} lower 50%", f"{label} upper 50%"} < set(rows[0])
         assert float(rows[0][label]) == pytest.approx(float(rows[1][label]), rel=0.02)
-    assert len(rows[0]) == 13
+    assert len(rows[0]) == 14  # with the familiarity
 
 
 def test_the_wavelength_given_goes_before_the_one_of_the_file(run: str, tmp_path: Path, capsys: Capture) -> None:

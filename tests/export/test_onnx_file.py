@@ -79,7 +79,7 @@ def agrees(run: Predictor, exported: OnnxPredictor, x: np.ndarray[Any, Any]) -> 
         for name in ("probabilities", "values"):
             if getattr(wanted, name) is not None:
                 np.testing.assert_allclose(getattr(answer, name), getattr(wanted, name), rtol=1e-9)
-        assert answer.rows()[0].keys() == wanted.rows()[0].keys()
+        assert answer.rows()[0].keys() == run(x[:size]).rows()[0].keys()
 
 
 @pytest.mark.parametrize(

@@ -129,7 +129,7 @@ def test_a_bug_is_logged_without_data_of_the_client(
     def fails(*_: Any) -> None:
         raise RuntimeError("the secret 12345.678 of a client")
 
-    monkeypatch.setattr(type(predictor), "__call__", fails)
+    monkeypatch.setattr(type(predictor), "predict", fails)
     with client, caplog.at_level(logging.DEBUG):
         reply = client.post("/v1/predict", json={"samples": [[1, 2, 3, 4, 12345.678]]})
     assert reply.status_code == 500
