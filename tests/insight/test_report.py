@@ -354,6 +354,7 @@ def test_files_of_another_run_are_one_line(
 ) -> None:
     mixed = tmp_path / "mixed"
     shutil.copytree(digits_run, mixed)
+    (mixed / "checksums.json").unlink()  # which would find it first
     shutil.copy(spectra_run / name, mixed)
     said = fails(capsys, "report", str(mixed))
     assert f"{name}: belongs to another run" in said

@@ -44,6 +44,7 @@ def few(monkeypatch: pytest.MonkeyPatch) -> None:
 def earlier_version(run: Path, copy: Path, command: Sequence[str]) -> Path:
     """A copy of a run with the `experiment.json` of earlier versions, which stored the command and no fields."""
     shutil.copytree(run, copy)
+    (copy / "checksums.json").unlink()
     path = copy / "experiment.json"
     experiment = json.loads(path.read_text())
     for name in ("recipe", "data", "targets", "model", "system"):

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from vitreous.cli import main
+from vitreous.core.lock import lock_folder
 from vitreous.train import SupervisedJob, sweep, train
 
 SPACE = ["--dim", "16", "32", "--patch", "2", "4", "--depth", "1"]
@@ -44,3 +45,10 @@ def test_a_width_that_the_heads_do_not_divide_is_told_before_anything_is_trained
     assert end.value.code == 2
     assert "heads do not divide the width dim = 30" in capsys.readouterr().err
     assert not (tmp_path / "study").exists()
+
+
+def test_a_combination_that_another_process_trains_is_left_to_it(tmp_path: Path) -> None:
+    study = tmp_path / "study"
+    with lock_folder(study / "dim32-patch4-depth1"):
+        main(["sweep", "digits", "--out", str(study), *SPACE, "--steps", "2", "--device", "cpu"])
+    assert len(list(study.glob("*/result.json"))) == 3

@@ -54,7 +54,13 @@ def write(folder: Path, tensors: dict[str, Tensor], state: dict[str, Any]) -> No
 
 
 def read(folder: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Tensors and state (counters, settings and fingerprint) of the last checkpoint in a run folder."""
+    """Tensors and state of the last checkpoint in a run folder."""
+    state = read_state(folder)
+    return safetensors.torch.load_file(folder / LAST), state
+
+
+def read_state(folder: Path) -> dict[str, Any]:
+    """Counters, settings and fingerprint of the last checkpoint in a run folder, which is verified."""
     path = folder / LAST
     if not path.is_file():
         raise InputError(f"{folder}: has no checkpoint to resume from ({LAST} is missing)")
@@ -63,9 +69,9 @@ def read(folder: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
         with safe_open(path, "pt") as file:
             metadata = file.metadata()
         check_metadata(metadata)
-        state = parse_json(metadata["vitreous"])
+        state: dict[str, Any] = parse_json(metadata["vitreous"])
         check_types(state, _STATE)
-        return safetensors.torch.load_file(path), state
+        return state
     except (SafetensorError, ValueError, KeyError, TypeError, OSError, AttributeError):
         raise InputError(f"{path}: is damaged; delete it to start again") from None
 

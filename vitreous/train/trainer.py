@@ -44,7 +44,7 @@ def train(
     fingerprint = job.fingerprint()
     resumes = resume and (folder / checkpoint.LAST).exists()  # killed before its first checkpoint, a run begins anew
     if resumes:
-        check_same(folder, checkpoint.read(folder)[1].get("fingerprint", {}), fingerprint)
+        check_same(folder, checkpoint.read_state(folder).get("fingerprint", {}), fingerprint)
     if resume and (folder / RESULT).is_file():
         return read_result(folder)
     accelerator = create_accelerator(job.settings.precision, device)
