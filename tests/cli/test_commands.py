@@ -142,7 +142,8 @@ def test_train_eval_predict_and_compare(capsys: pytest.CaptureFixture[str], tmp_
     assert len(rows) == 60
     main(["predict", run, data, "--format", "json", "--out", str(tmp_path / "answer.json"), "--interval", "0.5"])
     found = json.loads((tmp_path / "answer.json").read_text())
-    assert set(found[0]) == {"sample", "height (mm)", "height (mm) lower 50%", "height (mm) upper 50%"}
+    interval = {"height (mm) lower 50%", "height (mm) upper 50%"}
+    assert set(found[0]) == {"sample", "height (mm)", "familiarity"} | interval
     main(["compare", run, run])
     assert "rmse" in capsys.readouterr().out
 

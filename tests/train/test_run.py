@@ -244,6 +244,10 @@ def test_a_run_is_not_overwritten(tmp_path: Path) -> None:
     train(small(steps=10), tmp_path / "run", bar=False)
     with pytest.raises(InputError, match="holds a run already; continue it with --resume"):
         train(small(steps=10), tmp_path / "run", bar=False)
+    for name in ("config.json", "result.json"):  # as before the first weights are saved
+        (tmp_path / "run" / name).unlink()
+    with pytest.raises(InputError, match="holds a run already; continue it with --resume"):
+        train(small(steps=10), tmp_path / "run", bar=False)
 
 
 def test_the_seconds_of_a_run_are_those_of_all_its_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -49,7 +49,7 @@ def train(
         return read_result(folder)
     accelerator = create_accelerator(job.settings.precision, device)
     with _only_training(folder, accelerator):
-        if not resume and (folder / CONFIG).exists():
+        if not resume and ((folder / CONFIG).exists() or (folder / checkpoint.LAST).exists()):
             raise InputError(f"{folder}: holds a run already; continue it with --resume, or choose another --out")
         job.setup(accelerator, folder, resume)
         saved_model = copy.deepcopy(job.model)  # before the loop may shard it
