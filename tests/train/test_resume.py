@@ -180,3 +180,22 @@ def test_a_checkpoint_of_an_earlier_version_and_another_model_is_one_line(tmp_pa
     without_fingerprint(tmp_path / "run")
     with pytest.raises(InputError, match=r"state.safetensors: is of another model"):
         train(supervised(config=MODEL.replace(dim=8)), tmp_path / "run", resume=True, device="cpu", bar=False)
+
+
+def test_spectra_that_stay_in_their_file_train_and_resume_as_in_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    h5py = pytest.importorskip("h5py", reason="needs the extra files")
+    x = np.random.default_rng(0).normal(size=(60, 12)).astype(np.float32)
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        file["x"], file["y"] = x, x.max(1).astype(np.float64)
+    in_memory = SupervisedJob(vt.data.read(tmp_path / "x.h5"), MODEL, SETTINGS)
+    train(in_memory, tmp_path / "memory", bar=False)
+    monkeypatch.setenv("VITREOUS_MAX_MEMORY", "1e-6")
+    by_rows = replace(in_memory, source=vt.data.read(tmp_path / "x.h5"))
+    assert not isinstance(by_rows.source.x, np.ndarray)
+    train(by_rows, tmp_path / "rows", bar=False)
+    first, second = ((tmp_path / name / "model.safetensors").read_bytes() for name in ("memory", "rows"))
+    assert first == second
+    (tmp_path / "memory/result.json").unlink()
+    train(by_rows, tmp_path / "memory", resume=True, bar=False)  # the same content

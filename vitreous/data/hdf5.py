@@ -29,7 +29,7 @@ class DatasetRows:
     def __init__(self, path: Path, name: str, shape: tuple[int, ...], dtype: Any) -> None:
         self.path, self.name, self.dtype, self._stored_shape = path, name, dtype, shape
         self.shape = (shape[0], 1, shape[1]) if len(shape) == 2 else shape
-        self.ndim = len(self.shape)
+        self.ndim, self.nbytes = len(self.shape), math.prod(shape) * dtype.itemsize
         self._numbers = np.arange(len(self))
 
     def __len__(self) -> int:
@@ -51,7 +51,7 @@ class DatasetRows:
         return cast(NDArray[Any], values[(slice(None),) * numbers.ndim + tuple(others)])
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
-        check_memory(math.prod(self.shape) * self.dtype.itemsize, f"dataset {self.name!r}")
+        check_memory(self.nbytes, f"dataset {self.name!r}")
         return np.asarray(self[:], dtype=dtype)
 
 
