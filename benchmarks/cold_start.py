@@ -3,8 +3,8 @@
     python -m benchmarks.cold_start runs/assay spectra.csv      # predict: from a run, and from its ONNX export
     python -m benchmarks.cold_start --pattern pattern.xy        # index: compared with `import torch` plus the search
 
-The commands alternate; the tables show medians. The time of the search is that of a second `vitreous index` in the same
-process, when all modules are loaded.
+The commands alternate; the tables show medians. `import torch` is a process of its own that does nothing else, and the
+time of the search is that of a second `vitreous index` in one process, when all modules are loaded.
 """
 
 import resource
@@ -21,34 +21,34 @@ from rich.console import Console
 from rich.table import Table
 from tyro.conf import Positional
 
-_IMPORT_AND_SEARCH = """
+_SEARCH = """
 import contextlib, io, sys, time
-started = time.perf_counter()
-import torch
-imported = time.perf_counter()
 from vitreous.cli import main
 with contextlib.redirect_stdout(io.StringIO()):
     main(["index", sys.argv[1]])
     searching = time.perf_counter()
     main(["index", sys.argv[1]])
-print(imported - started, time.perf_counter() - searching)
+print(time.perf_counter() - searching)
 """
 
 
 def time_command(*words: str) -> tuple[float, float]:
     """Wall and processor seconds of one command of vitreous."""
+    return time_python("-m", "vitreous", *words)
+
+
+def time_python(*words: str) -> tuple[float, float]:
+    """Wall and processor seconds of a Python process."""
     before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
-    subprocess.run([sys.executable, "-m", "vitreous", *words], check=True, stdout=subprocess.DEVNULL)
+    subprocess.run([sys.executable, *words], check=True, stdout=subprocess.DEVNULL)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return time.perf_counter() - began, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
-def time_import_and_search(pattern: Path) -> tuple[float, float]:
-    """Seconds of `import torch`, and of the search in a process with all modules loaded."""
-    script = [sys.executable, "-c", _IMPORT_AND_SEARCH, str(pattern)]
-    output = subprocess.run(script, check=True, stdout=subprocess.PIPE, text=True).stdout
-    torch_seconds, search_seconds = map(float, output.split()[-2:])
-    return torch_seconds, search_seconds
+def time_search(pattern: Path) -> float:
+    """Seconds of the search in a process with all modules loaded."""
+    script = [sys.executable, "-c", _SEARCH, str(pattern)]
+    return float(subprocess.run(script, check=True, stdout=subprocess.PIPE, text=True).stdout.split()[-1])
 
 
 def compare_predict(run: Path, file: Path, rounds: int) -> Table:
@@ -72,7 +72,7 @@ def compare_index(pattern: Path, rounds: int) -> Table:
     rows = []
     for _ in range(rounds):
         wall, _ = time_command("index", str(pattern))
-        torch_seconds, search_seconds = time_import_and_search(pattern)
+        (torch_seconds, _), search_seconds = time_python("-c", "import torch"), time_search(pattern)
         rows.append((wall, torch_seconds, search_seconds, wall / (torch_seconds + search_seconds)))
     table = Table(title=f"vitreous index {pattern.name}, median wall time of {rounds} starts")
     for heading in ("vitreous index", "import torch", "search", "index / (torch + search)"):

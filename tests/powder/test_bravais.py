@@ -9,8 +9,9 @@ import pytest
 import torch
 
 from tests.powder.lattices import POINTS, ROTATIONS, TYPES, Cells, draw, other_bases, primitives, strained
+from tools.make_bravais_table import symmetries_of_reduced_cells
 from vitreous.core.errors import InputError
-from vitreous.powder.bravais import Bravais, bravais
+from vitreous.powder.bravais import TABLE, Bravais, bravais
 from vitreous.powder.cell import cells_of, free_parameters, metrics_of, volumes
 from vitreous.powder.lattice import niggli, primitive, same_lattice
 
@@ -129,3 +130,11 @@ def test_one_lattice_is_recognised_within_five_milliseconds() -> None:
         bravais(cell)
         times.append(time.perf_counter() - start)
     assert np.median(times) < 5e-3
+
+
+def test_the_table_of_symmetries_is_that_of_the_rotation_groups() -> None:
+    computed = symmetries_of_reduced_cells()
+    with np.load(TABLE) as table:
+        assert sorted(table.files) == sorted(computed)
+        for name in table.files:
+            np.testing.assert_array_equal(table[name], computed[name])

@@ -11,6 +11,7 @@ import pytest
 import vitreous as vt
 from tests.recipes import narrow, two_steps
 from vitreous.cli import main
+from vitreous.core.checksums import CHECKSUMS
 from vitreous.core.errors import InputError
 from vitreous.estimators import ViTRegressor
 from vitreous.run.familiarity import FAMILIARITY, Familiarity
@@ -52,9 +53,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def old_run(folder: Path, to: Path) -> Path:
-    """The run as versions without familiarity wrote it."""
+    """The run as versions without familiarity and checksums wrote it."""
     shutil.copytree(folder / "run", to)
-    (to / FAMILIARITY).unlink()
+    for name in (FAMILIARITY, CHECKSUMS):
+        (to / name).unlink()
     return to
 
 

@@ -65,7 +65,7 @@ def test_a_run_holds_what_is_needed_to_use_it(tmp_path: Path) -> None:
     answer = predictor(fresh.x[:, 0], coverage=0.9)
     assert answer.values is not None
     assert np.sqrt(np.mean((answer.values - fresh.y) ** 2)) < 3
-    assert list(answer.rows()[0]) == ["at (nm)", "at (nm) lower 90%", "at (nm) upper 90%"]
+    assert list(answer.rows()[0]) == ["at (nm)", "at (nm) lower 90%", "at (nm) upper 90%", "familiarity"]
     lines = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
     assert [line["step"] for line in lines if "validation" in line] == list(range(10, 301, 10))
 

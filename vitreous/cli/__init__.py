@@ -1,7 +1,9 @@
 """The commands by name, and how one is run. Each is a function; its signature and docstring are its flags and help."""
 
+import atexit
 import contextlib
 import functools
+import gc
 import io
 import re
 import sys
@@ -29,6 +31,9 @@ GROUPS: dict[str, dict[str, Command]] = {"powder": {"simulate": simulate, "plot"
 
 def main(args: Sequence[str] | None = None) -> None:
     """Run one command; a user's mistake is one line and exit code 2."""
+    if args is None:  # a process of its own, where searches for cycles in the objects of torch take a tenth of a second
+        gc.set_threshold(400_000, 50, 100)
+        atexit.register(gc.freeze)
     args = list(sys.argv[1:] if args is None else args) or ["--help"]
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # a table must not fail on a terminal that lacks its signs

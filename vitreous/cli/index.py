@@ -45,11 +45,12 @@ def index(
 
     from vitreous.core.errors import InputError
     from vitreous.core.terminal import track
-    from vitreous.insight.style import check_format
     from vitreous.powder.indexing import IndexOptions, expand_folders, index_file, index_files
     from vitreous.powder.search import LATTICES
 
     if figure is not None:
+        from vitreous.insight.style import check_format
+
         check_format(figure)
     paths = expand_folders(files)
     if not paths:

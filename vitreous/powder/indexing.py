@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
+from threadpoolctl import threadpool_limits
 
 from vitreous.core.errors import InputError, check_choice
 from vitreous.data.uploads import InputFile
@@ -50,6 +51,18 @@ class IndexOptions:
 
 
 _DEFAULT_OPTIONS = IndexOptions()
+
+
+@contextmanager
+def _single_thread() -> Iterator[None]:
+    """Use one thread: tensors and matrices are small, and threads would mostly wait for each other."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        with threadpool_limits(1, "blas"):
+            yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def index(
@@ -136,6 +149,7 @@ def _search(
         return Ranking(lines, angle[:used], errors[:used], wavelength, tuning).rank(candidates, most)
 
 
+@_single_thread()
 def index_pattern(
     pattern: Pattern, options: IndexOptions = _DEFAULT_OPTIONS, ratio: float | None = None
 ) -> IndexResult:
@@ -227,14 +241,3 @@ def _index_or_error(path: Path, options: IndexOptions) -> IndexResult:
         return index_file(path, options)
     except InputError as error:
         return IndexResult(path.name, [], error=str(error))
-
-
-@contextmanager
-def _single_thread() -> Iterator[None]:
-    """Use one thread: the tensors are small, and threads would mostly wait for each other."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)

@@ -57,8 +57,8 @@ def train(
         if resumes:
             loop.resume()  # before anything is written: a damaged checkpoint must not cost what is there
         _run(loop, saved_model, tensorboard, bar)
-        seconds = round(loop.before + time.monotonic() - started, 1)
-        result = job.finish(folder) | {"steps": loop.done, "seconds": seconds}
+        result = job.finish(folder)
+        result |= {"steps": loop.done, "seconds": round(loop.before + time.monotonic() - started, 1)}
         if accelerator.is_main_process:
             write_result(folder, result)
         accelerator.wait_for_everyone()

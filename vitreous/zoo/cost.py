@@ -4,8 +4,6 @@ from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
-from torch.nn.attention import SDPBackend, sdpa_kernel
-from torch.utils.flop_counter import FlopCounterMode
 
 from vitreous.nn import ViT, ViTConfig
 from vitreous.nn.models import Config, build
@@ -38,6 +36,9 @@ def count_flops(config: Config, train: bool = False) -> int:
     They are counted on the meta device; models that search for peaks or lines in their input run on the CPU instead.
     Operations that learned thresholds would skip are counted.
     """
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+    from torch.utils.flop_counter import FlopCounterMode  # takes long to import where Triton is installed
+
     if isinstance(config, ViTConfig):
         config = replace(config, thresholds=False)
     device = "cpu" if config.tokenizer is not None and config.tokenizer.searches else "meta"
