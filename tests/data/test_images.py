@@ -258,3 +258,9 @@ def test_without_pillow_one_line_says_so(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setitem(sys.modules, "PIL.Image", None)
     with pytest.raises(InputError, match="this needs pillow, which is not installed"):
         read_image_files([path])
+
+
+def test_damaged_metadata_do_not_matter(tmp_path: Path) -> None:
+    exif = b"Exif\0\0II*\0\x08\0\0\0\x05\0" + b"abc"  # five entries are announced
+    Image.new("L", (6, 4), 200).save(tmp_path / "a.jpg", exif=exif)
+    assert read_image_files([tmp_path / "a.jpg"]).x.shape == (1, 1, 4, 6)

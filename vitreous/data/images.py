@@ -177,6 +177,7 @@ def _read_picture(path: InputFile, pixels: int | None) -> NDArray[Any]:
     Image, ImageOps = load_extra("PIL.Image"), load_extra("PIL.ImageOps")
     try:
         with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of metadata that are damaged
             warnings.simplefilter("error", Image.DecompressionBombWarning)
             with path.open("rb") as file, Image.open(file, formats=_FORMATS) as picture:
                 count = picture.width * picture.height
