@@ -31,10 +31,12 @@ GROUPS: dict[str, dict[str, Command]] = {"powder": {"simulate": simulate, "plot"
 
 def main(args: Sequence[str] | None = None) -> None:
     """Run one command; a user's mistake is one line and exit code 2."""
-    if args is None:  # a process of its own, where searches for cycles in the objects of torch take a tenth of a second
-        gc.set_threshold(400_000, 50, 100)
-        atexit.register(gc.freeze)
+    alone = args is None
     args = list(sys.argv[1:] if args is None else args) or ["--help"]
+    if alone:  # a process of its own, where searches for cycles in the objects of torch take a tenth of a second
+        gc.set_threshold(400_000, 50, 100)
+        if args[0] == "index":
+            atexit.register(_skip_last_collection)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # a table must not fail on a terminal that lacks its signs
             stream.reconfigure(errors="replace")
@@ -58,6 +60,12 @@ def main(args: Sequence[str] | None = None) -> None:
     except BrokenPipeError:  # whoever read our output, such as `head`, has left
         sys.stderr.close()
         sys.exit(141)
+
+
+def _skip_last_collection() -> None:
+    """End without a last search for cycles, unless gemmi is loaded: it prints which of its objects are left."""
+    if "gemmi" not in sys.modules:
+        gc.freeze()
 
 
 def _parse(args: Sequence[str], every: dict[str, Command] = COMMANDS, prog: str = "vitreous") -> Callable[[], None]:
