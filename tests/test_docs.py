@@ -1,9 +1,9 @@
 """Code and commands of the README and of all pages in `docs/` run, links resolve, tables show what was measured."""
 
+import gzip
 import json
 import re
 import shlex
-from dataclasses import replace
 from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
@@ -12,12 +12,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from tests.recipes import small_recipe
-from vitreous import recipes
+from tests.recipes import few_samples
 from vitreous.cli import main
-from vitreous.recipes import GALLERY, jobs, load_recipe
-from vitreous.text.pairs import Pairs, split_pairs
-from vitreous.train import Recipe
+from vitreous.recipes import GALLERY, load_recipe
 
 ROOT = Path(__file__).parent.parent
 README = ROOT / "README.md"
@@ -50,8 +47,10 @@ def test_a_page_runs_from_its_first_block_to_its_last(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    for module in (recipes, jobs):
-        monkeypatch.setattr(module, "load_recipe", _example_recipe)
+    few_samples(monkeypatch)
+    if page.name == "translation.md":
+        _example_messages(tmp_path)
+        monkeypatch.setenv("VITREOUS_DATA", str(tmp_path))
     _example_data(tmp_path)
     commands, names = 0, dict[str, Any]()
     for language, block in re.findall(r"```(sh|python)\n(.*?)```", page.read_text(), flags=re.DOTALL):
@@ -67,16 +66,12 @@ def test_a_page_runs_from_its_first_block_to_its_last(
     assert commands >= (0 if page.name in FEW_COMMANDS else 5)
 
 
-def _example_recipe(name: str) -> Recipe:
-    """A recipe of few samples; texts are made here, as theirs may not be installed."""
-    recipe = small_recipe(name)
-    return replace(recipe, source=lambda **_: _messages()) if name == "translate-en-de" else recipe
-
-
-def _messages() -> Pairs:
-    """A few messages, repeated so that every part has some."""
+def _example_messages(folder: Path) -> None:
+    """Write a few messages, repeated so that every part has some, where the recipe looks for them."""
     texts = {"The file could not be opened.": "Datei nicht geöffnet.", "The folder is empty.": "Der Ordner ist leer."}
-    return split_pairs("en-de", [(f"{a} {i % 10}", f"{b} {i % 10}") for i in range(40) for a, b in texts.items()])
+    lines = [f"{a} {i % 10}\t{b} {i % 10}\n" for i in range(40) for a, b in texts.items()]
+    (folder / "translation").mkdir()
+    (folder / "translation" / "en-de.tsv.gz").write_bytes(gzip.compress("".join(lines).encode()))
 
 
 def _example_data(folder: Path) -> None:
