@@ -1,6 +1,7 @@
 """Indexing: the cell of simulated crystals comes back in every system; invalid lists of lines are reported."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -18,7 +19,8 @@ from vitreous.powder.sim.effects import CLEAN, Effects
 from vitreous.powder.sim.measurement import measure
 from vitreous.powder.sim.simulate import crystal_from_cell, simulate_pattern
 from vitreous.powder.sim.structure import Structure, simulator_lines
-from vitreous.powder.trial_cells import triclinic_trial_cells
+from vitreous.powder.trial_cells import trial_cells
+from vitreous.powder.tuning import SEARCH_TUNING
 
 WAVELENGTH = 1.540598
 CELLS = {
@@ -220,7 +222,8 @@ def test_weak_foreign_lines_do_not_hide_the_cell() -> None:
 def test_zones_hold_the_cell_though_some_of_its_first_lines_are_missing(missing: int) -> None:
     cell, _ = CELLS["triclinic"]
     lines = np.delete(angles("triclinic", "P", cell, 26), [missing, missing + 3, missing + 7])
-    found, _ = triclinic_trial_cells(observe_lines(lines, np.full(len(lines), 0.005), WAVELENGTH), 500, 6)
+    observed = observe_lines(lines, np.full(len(lines), 0.005), WAVELENGTH)
+    found, _ = trial_cells("triclinic", "P", observed, replace(SEARCH_TUNING.efforts[0], zone_cells=500))
     truth = niggli(np.array([cell]))[0]
     assert any(same_lattice(one, truth, 5e-3) for one in cell_from_reciprocal("triclinic", found).numpy())
 

@@ -1,6 +1,8 @@
 """How well lattices explain observed lines: figures of merit, evidence, and a quick score for many trial cells."""
 
-from dataclasses import dataclass
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
 
 import numpy as np
 import torch
@@ -10,7 +12,7 @@ from torch import Tensor
 from vitreous.powder.bragg import two_theta_from_s
 from vitreous.powder.observed_lines import ObservedLines, calculated_q, nearest_line
 from vitreous.powder.reciprocal import cell_from_reciprocal
-from vitreous.powder.tuning import SEARCH_TUNING, SearchTuning
+from vitreous.powder.tuning import SEARCH_TUNING, ErrorModel, SearchTuning
 
 
 @dataclass(frozen=True)
@@ -73,30 +75,113 @@ def smith_snyder(
 
 
 def evidence(
-    system: str, lines: ObservedLines, basis: Tensor, x: Tensor, zero: Tensor, tuning: SearchTuning = SEARCH_TUNING
-) -> Tensor:
+    system: str, lines: ObservedLines, basis: Tensor, x: Tensor, zero: Tensor, tuning: SearchTuning = SEARCH_TUNING,
+    errors: ErrorModel | None = None,
+) -> Tensor:  # fmt: skip
     """The log-likelihood ratio `(C,)` of the lines under each lattice and under chance, less a cost per parameter.
 
-    It is -1e9 for an invalid cell.
+    Under a lattice, each of its M reflections is observed with probability p, at its place with an error of s standard
+    errors, and foreign lines come by chance. The likelihood is the sum over all ways to explain the lines,
+
+        (1 - p)^M exp(n - Σ f_i) Π_i (f_i + p / (1 - p) N(miss_i; s σ_i) / density_i),
+
+    with at most one line for a reflection; f_i is the probability that line i is foreign. It is averaged over the
+    unknown p, s and amount of foreign lines (`ErrorModel`). The result is -1e9 for an invalid cell.
     """
-    cost = tuning.parameter_cost * x.shape[1]
-    scores = line_evidence(lines, basis, x, zero).sum(1) - cost - 0.5 * (zero / tuning.usual_zero).square()
+    model = errors or tuning.errors
+    scores = (_log_likelihoods(lines, basis, x, zero, model, tuning)).logsumexp((0, 1, 2))
+    scores = scores + _log_zero_prior(zero, model) - tuning.parameter_cost * x.shape[1]
     good = cell_from_reciprocal(system, x).isfinite().all(1) & scores.isfinite()
     return torch.where(good, scores, -1e9)
 
 
-def line_evidence(lines: ObservedLines, basis: Tensor, x: Tensor, zero: Tensor) -> Tensor:
-    """The contribution of each line to the evidence, `(C, n)`.
+def error_scales(
+    lines: ObservedLines, basis: Tensor, x: Tensor, zero: Tensor, tuning: SearchTuning = SEARCH_TUNING
+) -> Tensor:
+    """Errors of the positions under each lattice `(C,)`, relative to the stated ones: the posterior mean."""
+    weights = _log_likelihoods(lines, basis, x, zero, tuning.errors, tuning).logsumexp((1, 2)).softmax(0)
+    return weights.T @ weights.new_tensor([scale for scale, _ in tuning.errors.scale])
 
-    By chance, the distance to the nearest calculated line is exponential in the density of such lines, so a cell with
-    many lines gains little from each. A line may be foreign.
+
+def _log_likelihoods(
+    lines: ObservedLines, basis: Tensor, x: Tensor, zero: Tensor, model: ErrorModel, tuning: SearchTuning
+) -> Tensor:
+    """Log-likelihood ratios `(scales, foreign, detection, C)` for all values of the unknowns, with their priors."""
+    ordered = calculated_q(basis, x).sort(dim=1).values
+    place = lines.q - zero[:, None] * lines.slope
+    miss, at = nearest_line(ordered, place)
+    miss = miss.masked_fill(_is_second(miss, at), torch.inf)
+    apart = torch.ones_like(ordered, dtype=torch.bool)
+    apart[:, 1:] = ordered.diff(dim=1) > tuning.resolution * lines.sigma.median()
+    possible = (apart & (ordered <= place[:, -1:] * (1 + 1e-9))).sum(1).clamp(min=1)  # (C,)
+    detection = place.new_tensor(model.detection)  # (P, 2)
+    odds = lines.foreign / (1 - lines.foreign) * place.new_tensor(model.foreign)[:, :1]
+    foreign = (odds / (1 + odds))[:, None]  # (F, 1, n)
+    chance = len(lines.q) - foreign.sum(2)  # (F, 1)
+    (share, wide), parts = model.tail, []
+    for scale, weight in model.scale:
+        sigma = scale * lines.sigma
+        near = (1 - share) * _normal(miss, sigma) + share * _normal(miss, wide * sigma)
+        ratio = detection[:, :1] / (1 - detection[:, :1])  # (P, 1)
+        # (F, P, C, n) -> (F, P, C)
+        explained = torch.log(foreign[:, :, None] + ratio[:, :, None] * (near / lines.density)).sum(3)
+        absent = torch.log1p(-detection[:, :1]) * possible  # (P, C)
+        parts.append(explained + absent + chance[:, :, None] + math.log(weight))
+    priors = place.new_tensor(model.foreign)[:, 1:].log() + detection[:, 1].log()  # (F, P)
+    return torch.stack(parts) + priors[..., None]
+
+
+def _is_second(miss: Tensor, at: Tensor) -> Tensor:
+    """Which lines `(C, n)` are nearest to a reflection that is nearer to the line before or after them."""
+    same = at[:, 1:] == at[:, :-1]
+    after_is_worse = miss[:, 1:] >= miss[:, :-1]
+    second = torch.zeros_like(miss, dtype=torch.bool)
+    second[:, 1:] = same & after_is_worse
+    second[:, :-1] |= same & ~after_is_worse
+    return second
+
+
+def _normal(miss: Tensor, sigma: Tensor) -> Tensor:
+    return torch.exp(-0.5 * (miss / sigma).square()) / (sigma * math.sqrt(2 * math.pi))
+
+
+def _log_zero_prior(zero: Tensor, model: ErrorModel) -> Tensor:
+    """Log density `(C,)` of zero shifts relative to that of no shift."""
+    deviation, weight = zero.new_tensor(model.zero).T
+    height = weight / deviation
+    return torch.log((height * torch.exp(-0.5 * (zero[:, None] / deviation).square())).sum(1) / height.sum())
+
+
+def superlattice_gains(
+    lines: ObservedLines, own: Tensor, x: Tensor, zero: Tensor, unexplained: Tensor, cells: Sequence[Tensor],
+    tuning: SearchTuning = SEARCH_TUNING,
+) -> Tensor:  # fmt: skip
+    """What superlattices `(S,)` add to the evidence of one lattice by explaining lines that it leaves unexplained.
+
+    A superstructure adds reflections that are weaker than the others, so their probability of being observed is
+    unknown anew. `own` `(H, P)` and `x` `(1, P)` are the lattice, `unexplained` `(n,)` the lines that it leaves, and
+    `cells` the calculated 1/d² of each superlattice.
     """
-    place, miss, allowed = _distances(lines, basis, x, zero)
-    last = place[:, -1:]
-    density = 1.5 * (allowed / last) * (place / last).clamp(min=0.05).sqrt()
-    right = 2 / (lines.sigma * (2 * torch.pi) ** 0.5) * torch.exp(-0.5 * (miss / lines.sigma).square())
-    chance = 2 * density * torch.exp(-2 * density * miss)
-    return torch.log((1 - lines.foreign) * right / chance.clamp(min=1e-300) + lines.foreign)
+    model = tuning.errors
+    weights = _log_likelihoods(lines, own, x, zero, model, tuning).logsumexp((0, 2)).softmax(0)[:, 0]  # (F,)
+    scale = float(error_scales(lines, own, x, zero, tuning)[0])
+    left = ObservedLines(*(getattr(lines, part.name)[unexplained] for part in fields(lines)))
+    odds = left.foreign / (1 - left.foreign) * lines.q.new_tensor(model.foreign)[:, :1]
+    foreign = (odds / (1 + odds))[:, None]  # (F, 1, n)
+    detection, prior = lines.q.new_tensor(model.weak_detection).T
+    end, place = lines.q[-1] - zero * lines.slope[-1], (left.q - zero * left.slope)[None]
+    before = int((own @ x[0] <= end).sum())
+    gains = []
+    for q in cells:
+        ordered = q[q <= 1.05 * end].sort().values[None]
+        miss, at = nearest_line(ordered, place)
+        near = _normal(miss.masked_fill(_is_second(miss, at), torch.inf), scale * left.sigma) / left.density
+        ratio = (detection / (1 - detection))[:, None]
+        explained = torch.log1p(ratio * near / foreign).sum(2)  # (F, P)
+        extra = int((ordered <= end).sum()) - before
+        total = explained + torch.log1p(-detection) * extra + prior.log() + weights.log()[:, None]
+        gains.append(total.logsumexp((0, 1)))
+    return torch.stack(gains) if gains else zero.new_zeros(0)
 
 
 def _distances(lines: ObservedLines, basis: Tensor, x: Tensor, zero: Tensor) -> tuple[Tensor, Tensor, Tensor]:

@@ -4,7 +4,7 @@ Lattices are parameters `(C, P)` of reciprocal metrics, reflections are basis ro
 """
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 import torch
@@ -22,10 +22,11 @@ class ObservedLines:
     sigma: Tensor  # standard errors of q
     slope: Tensor  # change of q by a zero shift of one degree
     foreign: Tensor  # probabilities that lines do not belong to the crystal; weak lines often do not
+    density: Tensor  # lines per unit of q near each line, by chance
 
     def first(self, count: int) -> "ObservedLines":
         """The first lines."""
-        return ObservedLines(self.q[:count], self.sigma[:count], self.slope[:count], self.foreign[:count])
+        return ObservedLines(*(getattr(self, part.name)[:count] for part in fields(self)))
 
     def without_zero_shift(self, zero: float) -> "ObservedLines":
         """The lines corrected for a zero shift: the instrument reads `zero` degrees too much."""
@@ -48,11 +49,16 @@ def observe_lines(
     half = torch.deg2rad(angle) / 2
     slope = 2 / wavelength**2 * torch.sin(2 * half) * np.pi / 180
     q = 4 * half.sin().square() / wavelength**2
-    foreign = torch.full_like(q, tuning.foreign_share)
+    odds = torch.full_like(q, tuning.foreign_odds)
     if intensity is not None:
         share = torch.as_tensor(np.asarray(intensity, np.float64) / np.max(intensity))
-        foreign = (1 / (1 + (share / tuning.faint) ** 1.3)).clamp(min=0.01)
-    return ObservedLines(q, slope * torch.as_tensor(np.asarray(error, np.float64)), slope, foreign)
+        odds = (share / tuning.faint) ** -1.3
+    foreign = (odds / (1 + odds)).clamp(min=0.01)
+    # Lines by chance: half of them anywhere in 2θ, half as dense as the reflections of another crystal.
+    anywhere = 1 / ((angle[-1] - 0.5 * angle[0]) * slope)
+    like_crystal = 1.5 * q.sqrt() / q[-1] ** 1.5
+    density = len(q) * (anywhere + like_crystal) / 2
+    return ObservedLines(q, slope * torch.as_tensor(np.asarray(error, np.float64)), slope, foreign, density)
 
 
 def calculated_q(basis: Tensor, x: Tensor) -> Tensor:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from vitreous.powder.bravais import bravais
 from vitreous.powder.cell import volumes
 from vitreous.powder.lattice import derivatives, distinct, niggli, primitive, same_lattice
-from vitreous.powder.merit import de_wolff, evidence, line_evidence, smith_snyder, unexplained_lines
+from vitreous.powder.merit import de_wolff, evidence, smith_snyder, superlattice_gains, unexplained_lines
 from vitreous.powder.observed_lines import ObservedLines, refine_on_lines
 from vitreous.powder.reciprocal import cell_from_reciprocal, metric_from_cell, reflections_in_range
 from vitreous.powder.search import Candidate
@@ -73,11 +73,7 @@ class Ranking:
         return [Candidate("triclinic", "P", x[i], float(zero[i]), float(scores[i])) for i in best if scores[i] > 0]
 
     def _with_superlattice(self, solutions: list[Solution]) -> list[Solution]:
-        """The solutions with a superlattice of the best one put first, if it explains lines that the best does not.
-
-        A superstructure adds weak lines between the strong lines of its subcell. The strong lines stay as unlikely by
-        chance as they were, so only the evidence of the remaining lines is compared.
-        """
+        """The solutions with a superlattice of the best one put first, if it explains lines that the best does not."""
         best, lines, highest = solutions[0], self.lines, self.tuning.highest_index
         x = metric_from_cell("triclinic", torch.tensor([best.cell], dtype=torch.float64))
         own = reflections_in_range("triclinic", "P", x, lines, highest)
@@ -85,7 +81,6 @@ class Ranking:
         if left.sum() < 2:
             return solutions
         zero = torch.tensor([best.zero], dtype=torch.float64)
-        before = line_evidence(lines, own, x, zero)[0]
         cells = derivatives(np.array(best.cell), 4)
         multiples = (volumes(cells) / volumes(np.array([best.cell]))).round()
         system = bravais(best.cell).system
@@ -94,15 +89,15 @@ class Ranking:
         if not len(larger):
             return solutions
         cells = cells[larger]
-        x = metric_from_cell("triclinic", torch.as_tensor(cells))
-        basis = reflections_in_range("triclinic", "P", x, lines, highest)
-        gain = (line_evidence(lines, basis, x, zero.expand(len(x))) - before)[:, left].sum(1)
+        metrics = metric_from_cell("triclinic", torch.as_tensor(cells))
+        q = [reflections_in_range("triclinic", "P", each[None], lines, highest) @ each for each in metrics]
+        gain = superlattice_gains(lines, own, x, zero, left, q, self.tuning)
         gain -= self.tuning.superlattice_cost * torch.as_tensor(multiples[larger]).log2() + math.log(len(cells))
         place = int(gain.argmax())
         if gain[place] <= 0:
             return solutions
         score = best.evidence + float(gain[place])
-        candidate = Candidate("triclinic", "P", x[place], best.zero, score)
+        candidate = Candidate("triclinic", "P", metrics[place], best.zero, score)
         first = replace(self._solution(cells[place], candidate), evidence=score)
         return [first, *(s for s in solutions if not same_lattice(s.cell, first.cell, self.tuning.same_lattice))]
 

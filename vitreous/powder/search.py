@@ -10,14 +10,19 @@ from vitreous.powder.lattice import distinct, niggli, primitive
 from vitreous.powder.merit import evidence, unexplained_lines
 from vitreous.powder.observed_lines import ObservedLines, refine_on_lines
 from vitreous.powder.reciprocal import cell_from_reciprocal, lowest_reflections, reflections_in_range
-from vitreous.powder.trial_cells import is_plausible_size, reduce_metrics, trial_cells, triclinic_trial_cells
-from vitreous.powder.tuning import SEARCH_TUNING, SearchTuning
+from vitreous.powder.trial_cells import is_plausible_size, reduce_metrics, trial_cells
+from vitreous.powder.tuning import SEARCH_TUNING, SearchTuning, TrialEffort
 
 LATTICES = {  # centrings of the lattices of each crystal system; hexagonal includes trigonal
     "cubic": "PIF", "hexagonal": "PR", "tetragonal": "PI", "orthorhombic": "PCIF", "monoclinic": "PC", "triclinic": "P",
 }  # fmt: skip
 _SLOW = ("triclinic", "monoclinic")
-_SLOW_STEPS = (("triclinic", 0), ("monoclinic", 0), ("triclinic", 1))  # each only if the earlier ones leave a doubt
+_QUICK = tuple(system for system in LATTICES if system not in _SLOW)
+# Systems and efforts, each only if the earlier ones leave a doubt. The proposals of the model come after the first.
+_STEPS = (
+    (_QUICK, 0), (("triclinic",), 0), (("monoclinic",), 0), (("triclinic",), 1), (_QUICK, 2), (("monoclinic",), 2),
+    (("triclinic",), 2),
+)  # fmt: skip
 _CHUNK = 2048
 
 
@@ -40,23 +45,21 @@ def find_candidates(
     `propose` returns triclinic reciprocal metrics `(C, 6)` of a trained model.
     """
     candidates: list[Candidate] = []
-    for system in (name for name in LATTICES if name in systems and name not in _SLOW):
-        candidates += _search_system(system, 0, lines, tuning)
-    if "triclinic" in systems and propose is not None and not _is_settled(candidates, lines, tuning):
-        candidates += candidates_from_proposals(propose(), lines, tuning)
-    for system, effort in _SLOW_STEPS:
-        if system in systems and not _is_settled(candidates, lines, tuning):
-            candidates += _search_system(system, effort, lines, tuning)
+    for step, (group, effort) in enumerate(_STEPS):
+        for system in group:
+            if system in systems:
+                candidates += _search_system(system, tuning.efforts[effort], lines, tuning)
+        if step == 0 and "triclinic" in systems and propose is not None and not _is_settled(candidates, lines, tuning):
+            candidates += candidates_from_proposals(propose(), lines, tuning)
+        if _is_settled(candidates, lines, tuning):
+            break
     return candidates
 
 
-def _search_system(system: str, effort: int, lines: ObservedLines, tuning: SearchTuning) -> list[Candidate]:
+def _search_system(system: str, effort: TrialEffort, lines: ObservedLines, tuning: SearchTuning) -> list[Candidate]:
     candidates = []
     for centring in LATTICES[system]:
-        if system == "triclinic":
-            x, zero = triclinic_trial_cells(lines, *tuning.zone_effort[effort], tuning)
-        else:
-            x, zero = trial_cells(system, centring, lines, tuning)
+        x, zero = trial_cells(system, centring, lines, effort, tuning)
         candidates += _refine_and_select(system, centring, x, zero, lines, tuning)
     return candidates
 
@@ -92,16 +95,16 @@ def _refine_and_select(
     if not len(x):
         return []
     basis = lowest_reflections(system, centring, x, lines, tuning.all_reflections)
-    simple = basis[: tuning.simple_reflections]
+    simple, quick = basis[: tuning.simple_reflections], tuning.quick_errors
     if len(x) > tuning.promising:
         blurred = replace(lines, sigma=torch.hypot(lines.sigma, tuning.reach * lines.slope))
         parts = zip(x.split(_CHUNK), zero.split(_CHUNK), strict=True)
-        scores = torch.cat([evidence(system, blurred, simple, *part, tuning) for part in parts])
+        scores = torch.cat([evidence(system, blurred, simple, *part, tuning, quick) for part in parts])
         best = scores.topk(tuning.promising).indices
         x, zero = x[best], zero[best]
     few, coarse = lines.with_own(tuning.coarse_lines), tuning.coarse_lines
     x, zero = refine_on_lines(few, simple, x, 4, coarse, zero, tuning.reach, tuning)
-    scores = evidence(system, lines, simple, x, zero, tuning)
+    scores = evidence(system, lines, simple, x, zero, tuning, quick)
     best = scores.topk(min(tuning.refined, len(x))).indices
     x, zero = refine_on_lines(lines, basis, x[best], 6, coarse, zero[best], tuning.reach, tuning)
     scores = evidence(system, lines, basis, x, zero, tuning)

@@ -20,7 +20,7 @@ from vitreous.powder.lattice import niggli
 from vitreous.powder.merit import LineMap
 from vitreous.powder.observed_lines import ObservedLines
 from vitreous.powder.reciprocal import cell_from_reciprocal, metric_from_cell, reflection_basis
-from vitreous.powder.tuning import SEARCH_TUNING, SearchTuning, TrialReflections
+from vitreous.powder.tuning import SEARCH_TUNING, SearchTuning, TrialEffort, TrialReflections
 
 # Equivalent cells with renamed or reversed axes: order and signs of the metric's free parameters.
 _RENAMED: dict[str, list[tuple[tuple[int, ...], tuple[int, ...]]]] = {
@@ -40,15 +40,17 @@ _SPACE = torch.tensor([(h * h, k * k, m * m, k * m, h * m, h * k) for h, k, m in
 
 
 def trial_cells(
-    system: str, centring: str, lines: ObservedLines, tuning: SearchTuning = SEARCH_TUNING
+    system: str, centring: str, lines: ObservedLines, effort: TrialEffort, tuning: SearchTuning = SEARCH_TUNING
 ) -> tuple[Tensor, Tensor]:
-    """The best trial cells of a lattice other than triclinic: metric parameters `(C, P)` and zero shifts `(C,)`."""
+    """The best trial cells of a lattice: metric parameters `(C, P)` and zero shifts `(C,)`."""
+    if system == "triclinic":
+        return _triclinic_trial_cells(lines, effort, tuning)
     trial: TrialReflections = getattr(tuning, system)
     scored, inverse = _simple_reflections(system, centring, trial, tuning.scored_reflections)
     own = torch.nonzero(1 - lines.foreign >= tuning.least_own)[: tuning.last_line, 0]
-    choices = _line_choices(trial.first_lines, own, inverse.shape[1])
+    choices = _line_choices(trial.first_lines + effort.more_lines, own, inverse.shape[1])
     parts = []
-    for zero in tuning.zero_shifts if len(choices) else ():
+    for zero in effort.zero_shifts if len(choices) else ():
         shifted = lines.without_zero_shift(zero)
         x = torch.einsum("rij,cj->rci", inverse, shifted.q[choices]).flatten(0, 1)
         x = x[_plausible(system, centring, x, lines, tuning)]
@@ -57,21 +59,16 @@ def trial_cells(
         parts.append((x, scores, x.new_full((len(x),), zero)))
     if not parts:
         return scored.new_zeros(0, inverse.shape[1]), scored.new_zeros(0)
-    return _best(system, parts, tuning.promising, tuning)
+    return _best(system, parts, effort.cells, tuning)
 
 
-def triclinic_trial_cells(
-    lines: ObservedLines, most: int, angles: int, tuning: SearchTuning = SEARCH_TUNING
-) -> tuple[Tensor, Tensor]:
-    """The best triclinic trial cells `(C, 6)`, Niggli-reduced, and their zero shifts `(C,)`.
-
-    `angles` is the number of angles tried for each pair of lines.
-    """
+def _triclinic_trial_cells(lines: ObservedLines, effort: TrialEffort, tuning: SearchTuning) -> tuple[Tensor, Tensor]:
+    """The best triclinic trial cells `(C, 6)`, Niggli-reduced, and their zero shifts `(C,)`."""
     parts = []
-    for zero in tuning.zero_shifts:
-        x, scores = _zone_cells(lines.without_zero_shift(zero), most, angles, tuning)
+    for zero in effort.zero_shifts:
+        x, scores = _zone_cells(lines.without_zero_shift(zero), effort.zone_cells, effort.zone_angles, tuning)
         parts.append((x.double(), scores, torch.full_like(scores, zero).double()))
-    x, zeros = _best("triclinic", parts, most, tuning)
+    x, zeros = _best("triclinic", parts, effort.zone_cells, tuning)
     return reduce_metrics(x), zeros
 
 
