@@ -40,6 +40,14 @@ def bravais(cell: ArrayLike, tolerance: float = 0.002) -> Bravais:
     A symmetry counts if imposing it changes no length by more than the relative `tolerance`: 0.002 moves an angle by
     0.23° at most.
     """
+    return bravais_options(cell, tolerance)[0]
+
+
+def bravais_options(cell: ArrayLike, tolerance: float) -> list[Bravais]:
+    """Every Bravais lattice that describes a primitive cell `(6,)` within a tolerance, highest symmetry first.
+
+    Of several settings of one Bravais lattice, the one with the smallest strain. Triclinic is always the last.
+    """
     values = np.asarray(cell, dtype=np.float64)
     if values.shape != (6,):
         raise InputError(f"cell: found an array of shape {values.shape}, expected (6,)")
@@ -54,13 +62,14 @@ def bravais(cell: ArrayLike, tolerance: float = 0.002) -> Bravais:
     strains = np.abs(changes).max(1) / 2  # (K,)
     good = strains <= max(tolerance, 1e-9)
     good[0] = True  # triclinic: nothing is averaged
-    best = next(k for k in np.lexsort((strains, -orders)) if good[k])
-    group, average = groups[best], averages[best]
-    axes = _SETTINGS[group.system](group, average) if group.system in _SETTINGS else group.axes
-    axes = axes if np.linalg.det(axes) > 0 else -axes
-    free = cells_of((axes.T @ average @ axes)[None])[:, free_indices(group.system)]
-    conventional = full_cell(group.system, torch.from_numpy(free))[0].numpy()  # fixed parameters are exact
-    return Bravais(group.system, group.centring, conventional, transformations[0] @ axes, float(strains[best]))
+    options: dict[tuple[str, str], int] = {}
+    for place in np.lexsort((strains, -orders)):
+        if good[place]:
+            options.setdefault((groups[place].system, groups[place].centring), int(place))
+    return [
+        _in_standard_form(groups[place], averages[place], transformations[0], float(strains[place]))
+        for place in options.values()
+    ]
 
 
 class _Group(NamedTuple):
@@ -94,6 +103,15 @@ def _obtuse(group: _Group, metric: Floats) -> Integers:
 
 
 _SETTINGS = {"monoclinic": _obtuse, "orthorhombic": _by_length}
+
+
+def _in_standard_form(group: _Group, average: Floats, transformation: Integers, strain: float) -> Bravais:
+    """A symmetry of a reduced cell with the averaged metric `(3, 3)`; `transformation` leads to the reduced cell."""
+    axes = _SETTINGS[group.system](group, average) if group.system in _SETTINGS else group.axes
+    axes = axes if np.linalg.det(axes) > 0 else -axes
+    free = cells_of((axes.T @ average @ axes)[None])[:, free_indices(group.system)]
+    conventional = full_cell(group.system, torch.from_numpy(free))[0].numpy()  # fixed parameters are exact
+    return Bravais(group.system, group.centring, conventional, transformation @ axes, strain)
 
 
 @lru_cache(maxsize=1)

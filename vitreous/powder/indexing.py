@@ -146,7 +146,7 @@ def _search(
 
     with _single_thread():
         candidates = find_candidates(lines, systems, propose_lattices if tuning.proposals else None, tuning)
-        return Ranking(lines, angle[:used], errors[:used], wavelength, tuning).rank(candidates, most)
+        return Ranking(lines, angle[:used], errors[:used], wavelength, systems, tuning).rank(candidates, most)
 
 
 @_single_thread()

@@ -3,15 +3,24 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
-from vitreous.powder.bravais import bravais
+from vitreous.powder.bravais import Bravais, bravais, bravais_options
 from vitreous.powder.cell import volumes
 from vitreous.powder.lattice import derivatives, distinct, niggli, primitive, same_lattice
-from vitreous.powder.merit import de_wolff, evidence, smith_snyder, superlattice_gains, unexplained_lines
+from vitreous.powder.merit import (
+    de_wolff,
+    error_scales,
+    evidence,
+    smith_snyder,
+    superlattice_gains,
+    unexplained_lines,
+)  # fmt: skip
 from vitreous.powder.observed_lines import ObservedLines, refine_on_lines
 from vitreous.powder.reciprocal import cell_from_reciprocal, metric_from_cell, reflections_in_range
 from vitreous.powder.search import Candidate
@@ -29,6 +38,7 @@ class Ranking:
     two_theta: Floats  # angles of the lines in degrees
     error: Floats  # standard errors of the angles in degrees
     wavelength: float  # ångström
+    systems: Sequence[str]  # crystal systems that an answer may have
     tuning: SearchTuning
 
     def rank(self, candidates: Sequence[Candidate], most: int) -> list[Solution]:
@@ -40,7 +50,9 @@ class Ranking:
             [niggli(primitive(cell_from_reciprocal(c.system, c.x[None]).numpy(), c.centring)) for c in candidates]
         )
         places = distinct(cells, self.tuning.same_lattice)[: most + 2]
-        solutions = [self._solution(cells[place], candidates[place]) for place in places]
+        solutions = self._solutions(cells[places])
+        if not solutions:
+            return []
         solutions.sort(key=lambda solution: -solution.evidence)
         solutions += self._related_solutions(solutions)
         solutions.sort(key=lambda solution: -solution.evidence)
@@ -55,22 +67,19 @@ class Ranking:
             useful = (ratio < 0.9) | ((ratio < 2.5) & (solution.indexed < solution.lines))
             cells = np.concatenate([cells, related[useful]])
         new = [place for place in distinct(cells, self.tuning.same_lattice) if place >= len(solutions)]
-        return [
-            self._solution(niggli(cell_from_reciprocal("triclinic", candidate.x[None]).numpy())[0], candidate)
-            for candidate in self._refined_cells(cells[new])
-        ]
+        return self._solutions(self._refined_cells(cells[new]))
 
-    def _refined_cells(self, cells: Floats) -> list[Candidate]:
+    def _refined_cells(self, cells: Floats) -> Floats:
         """The best of cells `(n, 6)` after refinement."""
         cells = cells[(cells[:, :3] < self.tuning.longest_related).all(1)]
         if not len(cells):
-            return []
+            return cells
         lines, x = self.lines, metric_from_cell("triclinic", torch.as_tensor(cells))
         basis = reflections_in_range("triclinic", "P", x, lines, self.tuning.highest_index)
         x, zero = refine_on_lines(lines, basis, x, rounds=5, start=len(lines.q), tuning=self.tuning)
         scores = evidence("triclinic", lines, basis, x, zero, self.tuning)
         best = scores.topk(min(self.tuning.related, len(x))).indices
-        return [Candidate("triclinic", "P", x[i], float(zero[i]), float(scores[i])) for i in best if scores[i] > 0]
+        return niggli(cell_from_reciprocal("triclinic", x[best[scores[best] > 0]]).numpy())
 
     def _with_superlattice(self, solutions: list[Solution]) -> list[Solution]:
         """The solutions with a superlattice of the best one put first, if it explains lines that the best does not."""
@@ -97,42 +106,85 @@ class Ranking:
         if gain[place] <= 0:
             return solutions
         score = best.evidence + float(gain[place])
-        candidate = Candidate("triclinic", "P", metrics[place], best.zero, score)
-        first = replace(self._solution(cells[place], candidate), evidence=score)
-        return [first, *(s for s in solutions if not same_lattice(s.cell, first.cell, self.tuning.same_lattice))]
+        found = [replace(solution, evidence=score) for solution in self._solutions(cells[place : place + 1])]
+        near = self.tuning.same_lattice
+        return found + [s for s in solutions if not any(same_lattice(s.cell, first.cell, near) for first in found)]
 
-    def _solution(self, cell: Floats, candidate: Candidate) -> Solution:
-        """A lattice refined in its highest symmetry, unless the lines contradict that symmetry."""
-        tuning, lines = self.tuning, self.lines
-        lattice = bravais(cell, tolerance=tuning.symmetry_strain)
-        system, centring = "hexagonal" if lattice.system == "trigonal" else lattice.system, lattice.centring
-        start = metric_from_cell(system, torch.as_tensor(lattice.conventional)[None])
-        basis = reflections_in_range(system, centring, start, lines, tuning.highest_index)
+    def _solutions(self, cells: Floats) -> list[Solution]:
+        """Primitive cells `(n, 6)` as solutions; those that no allowed crystal system describes are left out."""
+        found = (self._solution(cell) for cell in cells)
+        return [solution for solution in found if solution is not None]
+
+    def _solution(self, cell: Floats) -> Solution | None:
+        """A lattice refined in the symmetry with most evidence, among those that its metric nearly has."""
+        fits = [self._fit(option) for option in self._options(cell, self.tuning.symmetry_strain)]
+        if not fits:
+            return None
+        best = max(fits, key=lambda fit: fit.evidence)
+        exact = self._options(best.primitive, self.tuning.exact_strain)
+        if exact and (exact[0].system, exact[0].centring) != (best.option.system, best.option.centring):
+            best = self._fit(exact[0])
+        return self._described(best)
+
+    def _options(self, cell: Floats, strain: float) -> list[Bravais]:
+        """The allowed symmetries of a primitive cell, highest first."""
+        return [option for option in bravais_options(cell, strain) if _search_system(option) in self.systems]
+
+    def _fit(self, option: Bravais) -> "_LineFit":
+        system, lines, tuning = _search_system(option), self.lines, self.tuning
+        start = metric_from_cell(system, torch.as_tensor(option.conventional)[None])
+        basis = reflections_in_range(system, option.centring, start, lines, tuning.highest_index)
         x, zero = refine_on_lines(lines, basis, start, rounds=6, start=len(lines.q), tuning=tuning)
         score = float(evidence(system, lines, basis, x, zero, tuning)[0])
-        if score < candidate.evidence - tuning.symmetry_loss:
-            system, centring, score = candidate.system, candidate.centring, candidate.evidence
-            x, zero = candidate.x[None], torch.tensor([candidate.zero])
-            basis = reflections_in_range(system, centring, x, lines, tuning.highest_index)
-        conventional = cell_from_reciprocal(system, x)[0].numpy()
-        merit, explained = de_wolff(lines, basis, x, zero, tuning.unexplained_errors)
+        return _LineFit(option, basis, x, zero, score, cell_from_reciprocal(system, x)[0].numpy())
+
+    def _described(self, fit: "_LineFit") -> Solution:
+        lines, tuning, basis, x, zero = self.lines, self.tuning, fit.basis, fit.x, fit.zero
+        scale = max(1.0, float(error_scales(lines, basis, x, zero, tuning)[0]))
+        tolerance = tuning.unexplained_errors * scale
+        merit, explained = de_wolff(lines, basis, x, zero, tolerance)
+        own = 1 - lines.foreign
+        left = unexplained_lines(lines, basis @ x[0], float(zero[0]), tolerance)
         return Solution(
-            cell=tuple(niggli(primitive(conventional[None], centring))[0].tolist()),
-            conventional=tuple(conventional.tolist()),
-            system=system,
-            centring=centring,
-            volume=float(volumes(conventional[None])[0]),
+            cell=tuple(fit.primitive.tolist()),
+            conventional=tuple(fit.conventional.tolist()),
+            system=_search_system(fit.option),
+            centring=fit.option.centring,
+            volume=float(volumes(fit.conventional[None])[0]),
             m20=float(merit[0]),
             f20=smith_snyder(lines, basis, x, zero, self.two_theta, self.wavelength),
             indexed=int(explained[0]),
             lines=len(lines.q),
+            unexplained=float(own[left].sum() / own.sum()),
             zero=float(zero[0]),
-            evidence=score,
+            evidence=fit.evidence,
             probability=0.0,
             wavelength=self.wavelength,
             two_theta=tuple(self.two_theta.tolist()),
-            tolerance=tuple((tuning.unexplained_errors * self.error).tolist()),
+            tolerance=tuple((tolerance * self.error).tolist()),
         )
+
+
+class _LineFit(NamedTuple):
+    """A lattice in one symmetry, refined on the lines: `x` `(1, P)`, zero shift `(1,)` in degrees."""
+
+    option: Bravais
+    basis: Tensor
+    x: Tensor
+    zero: Tensor
+    evidence: float
+    conventional: Floats
+
+    @property
+    def primitive(self) -> Floats:
+        """The Niggli-reduced cell `(6,)`."""
+        reduced: Floats = niggli(primitive(self.conventional[None], self.option.centring))[0]
+        return reduced
+
+
+def _search_system(lattice: Bravais) -> str:
+    """The crystal system as the search names it: hexagonal includes trigonal."""
+    return "hexagonal" if lattice.system == "trigonal" else lattice.system
 
 
 def _with_probabilities(solutions: list[Solution], tuning: SearchTuning) -> list[Solution]:
@@ -153,9 +205,12 @@ def _next_evidence(solutions: Sequence[Solution]) -> float:
 def features(solutions: Sequence[Solution]) -> tuple[float, ...]:
     """The features from which the probability of the first solution is calculated.
 
-    A constant, its margin of evidence over the next solution, its evidence per line, and the shortage of lines.
+    A constant, its margin of evidence over the next solution, its evidence per line and in all, the shortage of lines,
+    the share of unexplained lines, and the logarithm of M20.
     """
     best = solutions[0]
     margin = min(max(best.evidence - _next_evidence(solutions), -10.0), 20.0) / 10
     strength = min(max(best.evidence / best.lines, -1.0), 4.0)
-    return 1.0, margin, strength, math.log(max(1.0, 20 / best.lines))
+    total = min(max(best.evidence, 0.0), 40.0) / 10
+    shortage = math.log(max(1.0, 20 / best.lines))
+    return 1.0, margin, strength, total, shortage, best.unexplained, math.log(max(1.0, best.m20))

@@ -40,6 +40,7 @@ class Solution:
         zero: zero shift in degrees.
         evidence: log-likelihood ratio of the lines under this cell and under chance.
         probability: that this is the right lattice.
+        unexplained: share of the crystal's own lines that the cell does not explain; weak lines count less.
         margin: of the best solution, its evidence above that of the next.
         wavelength: ångström.
         two_theta: angles of the lines that were used, in degrees.
@@ -59,6 +60,7 @@ class Solution:
     zero: float
     evidence: float
     probability: float
+    unexplained: float = field(default=0.0, repr=False)
     margin: float = field(default=0.0, repr=False)
     wavelength: float = field(default=0.0, repr=False)
     two_theta: tuple[float, ...] = field(default=(), repr=False)

@@ -16,6 +16,7 @@ from vitreous.powder.files import read_pattern
 from vitreous.powder.refinement import Fit, refine
 from vitreous.powder.refinement.problem import Data, Problem
 from vitreous.powder.refinement.profile import START, Shape, profiles
+from vitreous.powder.refinement.shifts import SHIFT_COUNT
 from vitreous.powder.sim import space_groups
 from vitreous.powder.sim.effects import CLEAN, Effects
 from vitreous.powder.sim.measurement import random_patterns
@@ -116,9 +117,11 @@ def test_a_clean_pattern_is_fitted_at_every_point() -> None:
         centring=centring_of(int(crystals.group[0])), wavelength=1.540598,
     )  # fmt: skip
     assert fit.rwp < 0.05
-    assert fit.zero == pytest.approx(0.03, abs=1e-3)
-    assert fit.displacement == 0
-    assert np.abs(np.array(fit.cell) / crystals.cell[0].numpy() - 1).max() < 2e-5
+    shift = fit.zero + fit.displacement * np.cos(np.radians(fit.positions[0] / 2))  # they differ at high angles only
+    assert shift == pytest.approx(0.03, abs=2e-3)
+    away = np.abs(np.array(fit.cell) - crystals.cell[0].numpy())[:3]
+    assert (away < 3 * np.array(fit.errors[:3])).all()
+    assert (away < 1e-4 * np.array(fit.cell[:3])).all()
     assert fit.chi2 == pytest.approx((fit.rwp / fit.rexp) ** 2)
     assert np.all(np.diff(fit.positions) >= 0)
     assert np.all(fit.intensities >= 0)
@@ -152,8 +155,9 @@ def test_areas_solve_the_nonnegative_least_squares_problem() -> None:
     x = np.arange(10, 30, 0.02)
     form = np.sort(random.uniform(0.02, 0.1, 40))[:, None]
     data = Data(x, random.poisson(20, len(x)).astype(float), np.full(len(x), 20.0), True)
-    theta = np.array([1.0, 0.0, 0.0, *START])
-    problem = Problem(data, form, (1.54, None), theta, np.full(10, np.inf), np.ones(10, dtype=bool))
+    theta = np.array([1.0, *[0.0] * SHIFT_COUNT, *START])
+    size = len(theta)
+    problem = Problem(data, form, (1.54, None), theta, np.full(size, np.inf), np.ones(size, dtype=bool))
     state = problem.evaluate(theta)
     areas = state.linear[:40]
     pull = state.columns @ ((data.y - state.calculated) * problem.root)  # half the fall of χ² with each area

@@ -15,13 +15,14 @@ from vitreous.powder.bragg import bragg_angle
 from vitreous.powder.least_squares import Damping, Trial, minimise
 from vitreous.powder.pattern import MIN_POINTS, normalise_intensity
 from vitreous.powder.refinement.profile import HIGHEST, LOWEST, Array, Mask, Profiles, Shape, profiles
+from vitreous.powder.refinement.shifts import SHIFT_COUNT, shift_functions
 
 _REFERENCE_S = 0.17  # 1/Å, half of 1/d at the reference angle of the profile; 30° for copper radiation
 _KNOT_DISTANCE = 6.0  # degrees of 2θ between knots of the background
 _BLOCK = 256  # points
 _SETTLED = 0.1  # standard errors: smaller steps end the refinement
 _LARGEST_SINE = 0.99999
-_RIDGE = 1e-9  # relative: separates reflections at the same position
+_RIDGE = 1e-6  # relative: separates reflections at the same position
 _DAMPING = Damping(least=1e-7, least_rejected=1e-3)
 _MEDIAN_OF_CHI2 = 0.455  # of one degree of freedom
 
@@ -61,8 +62,8 @@ class State(NamedTuple):
 class Problem:
     """Least squares for one range of the data and its reflections.
 
-    The parameters `theta` are the free elements of the reciprocal metric, the zero shift, the sample displacement, and
-    those of the profile (`Shape`).
+    The parameters `theta` are the free elements of the reciprocal metric, the shifts of all lines (`Shifts`), and those
+    of the profile (`Shape`).
 
     Args:
         form: `(reflections, metric)`: factors of the free elements of the metric in 1/d².
@@ -77,10 +78,11 @@ class Problem:
     ) -> None:  # fmt: skip
         self.data, self.form, self.wavelengths, self.expected, self.free = data, form, wavelengths, expected, free
         self.count, self.metric = form.shape
+        self.first_shape = self.metric + SHIFT_COUNT
         self.prior = 1 / spread**2
         self.reference = math.degrees(2 * math.asin(min(0.5, _REFERENCE_S * wavelengths[0])))
         self.low, self.high = (
-            np.array([*[end] * (self.metric + 2), *shape]) for end, shape in ((-np.inf, LOWEST), (np.inf, HIGHEST))
+            np.array([*[end] * self.first_shape, *shape]) for end, shape in ((-np.inf, LOWEST), (np.inf, HIGHEST))
         )
         self.root = 1 / np.sqrt(data.variance)
         self.splines = _splines(data.x)
@@ -90,21 +92,21 @@ class Problem:
         self._target = data.y * self.root
 
     def positions(self, theta: Array, wavelength: float) -> tuple[Array, Array]:
-        """2θ of the reflections in degrees, and its derivatives `(reflections, metric + 2)`."""
+        """2θ of the reflections in degrees, and its derivatives `(reflections, metric + shifts)`."""
         k = self.metric
         s = np.sqrt(np.clip(self.form @ theta[:k], 1e-12, None))
         angle = bragg_angle(s, wavelength, _LARGEST_SINE)
         by_metric = np.degrees(self.form * wavelength**2 / (2 * np.sin(2 * angle))[:, None])
-        cosine = np.cos(angle)
-        positions = np.degrees(2 * angle) + theta[k] + theta[k + 1] * cosine
-        return positions, np.column_stack([by_metric, np.ones_like(cosine), cosine])
+        shifts = shift_functions(angle)
+        positions = np.degrees(2 * angle) + shifts @ theta[k : self.first_shape]
+        return positions, np.column_stack([by_metric, shifts])
 
     def evaluate(self, theta: Array, present: Mask | None = None) -> State:
         """The best areas and background for these parameters; `present` of a nearby state is a good first guess."""
         first, second = self.wavelengths
         positions, by_metric = self.positions(theta, first)
         partners = None if second is None else self.positions(theta, second)[0]
-        lines = profiles(self.data.x, positions, partners, Shape(*theta[self.metric + 2 :]), self.reference)
+        lines = profiles(self.data.x, positions, partners, Shape(*theta[self.first_shape :]), self.reference)
         size, line = len(self.data.x), np.repeat(np.arange(self.count), np.diff(lines.starts))
         columns = np.zeros((self.count, size))
         columns[line, lines.points] = lines.value * self.root[lines.points]
@@ -132,6 +134,24 @@ class Problem:
         projected = cross.T @ np.linalg.solve(_add_ridge(state.gram[np.ix_(state.present, state.present)]), cross)
         away = (self.expected - state.theta)[self.free] * self.prior[self.free]
         return jacobian.T @ jacobian - projected + np.diag(self.prior[self.free]), jacobian.T @ state.residual + away
+
+    def eliminate(self, state: State, columns: Array) -> tuple[Array, Array]:
+        """Normal equations of further unknowns, given the other ones of the pattern are fitted along.
+
+        `columns` `(n, points)` are derivatives of the calculated curve over the standard errors. The areas, the
+        background and the free parameters of the profile are eliminated. Returns `(n, n)` and `(n,)`.
+        """
+        shape = np.flatnonzero(self.free[self.first_shape :]) + self.first_shape
+        jacobian = state.jacobian[:, shape] * self.root[:, None]
+        linear = np.concatenate([state.columns, self._splines_root.T])[state.present]
+        others = np.concatenate([linear, jacobian.T])
+        gram = others @ others.T
+        gram[len(linear) :, len(linear) :] += np.diag(self.prior[shape])
+        cross = others @ columns.T
+        residual = others @ state.residual
+        residual[len(linear) :] += (self.expected - state.theta)[shape] * self.prior[shape]
+        solved = np.linalg.solve(_add_ridge(gram), np.column_stack([cross, residual]))
+        return columns @ columns.T - cross.T @ solved[:, :-1], columns @ state.residual - cross.T @ solved[:, -1]
 
     def excess(self, state: State) -> float:
         """Variance of the fit relative to pure noise, at least 1.

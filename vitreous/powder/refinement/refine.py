@@ -15,10 +15,12 @@ from threadpoolctl import threadpool_limits
 from vitreous.core.errors import InputError, check_choice
 from vitreous.powder.cell import CENTRINGS, FORMS, check_cell, free_indices, full_cell
 from vitreous.powder.refinement.metric import ReciprocalMetric, cell_from_elements, metric_of_cell, reflection_forms
+from vitreous.powder.refinement.positions import fit_positions, line_positions
 from vitreous.powder.refinement.problem import Data, Problem, State, select_data
-from vitreous.powder.refinement.profile import START, Array, Indices, Shape
+from vitreous.powder.refinement.profile import START, Array, Indices, Mask, Shape
+from vitreous.powder.refinement.shifts import Shifts
 
-_SHIFTS = (0.03, 0.02)  # degrees: expected size of zero shift and displacement
+_SHIFTS = Shifts(0.03, 0.02, 0.02)  # degrees: expected size of zero shift and displacement
 _SPREAD = Shape(math.inf, 0.4, 0.4, math.inf, 0.3, 0.01, 0.2)  # expected size of the profile parameters
 _METRIC_SPREAD = 0.005  # relative error of the first reciprocal metric
 _EDGE = 0.2  # degrees: lines are fitted this far beyond the end of a range
@@ -35,7 +37,11 @@ class Fit:
         cell: a, b, c in ångström, α, β, γ in degrees.
         errors: standard errors of the cell; 0 for parameters fixed by the system.
         zero: zero shift in degrees, added to all angles by the instrument.
+        zero_error, displacement_error, transparency_error: standard errors of the shifts.
         displacement: shift by a displaced sample at low angle, in degrees; it falls as cos θ.
+        transparency: shift by a transparent sample, or by a capillary displaced along the beam, in degrees; it is
+            proportional to sin 2θ.
+        position_error: systematic error of the line positions on which the standard errors rest, in FWHM.
         two_theta: degrees, the fitted points.
         observed: intensities at these points.
         calculated: fitted curve, with background.
@@ -55,6 +61,9 @@ class Fit:
     zero_error: float
     displacement: float
     displacement_error: float
+    transparency: float
+    transparency_error: float
+    position_error: float
     two_theta: Array
     observed: Array
     calculated: Array
@@ -80,11 +89,11 @@ def refine(
     centring: str = "P",
     sigma: Array | None = None,
     zero: float = 0.0,
-    displacement: bool | None = None,
+    displacement: bool = True,
     limit: tuple[float, float] | None = None,
     most: int = 200,
 ) -> Fit:
-    """Fit a cell to a pattern.
+    """Fit a cell to a pattern; cell and shifts then follow from the positions of the lines (`fit_positions`).
 
     Args:
         two_theta: degrees, ascending.
@@ -97,8 +106,8 @@ def refine(
         system: determines the free parameters of the cell; centring is P, A, B, C, I, F or R.
         sigma: standard errors of the intensities; by default those of counts, or estimated for other units.
         zero: zero shift in degrees, accurate to about 0.1°.
-        displacement: whether to refine the sample displacement; by default only with Kα2, since a flat sample in a
-            laboratory has one and a capillary at a synchrotron has not.
+        displacement: whether the sample may be displaced or transparent. Cell and shifts are strongly correlated, and
+            the standard errors say so; False is for instruments that exclude these shifts, such as analyser crystals.
         limit: first and last 2θ to use, degrees.
         most: largest number of reflections; the range ends where there are more.
     """
@@ -117,12 +126,30 @@ def refine(
         data = data.before(angles[-1] - _EDGE)
     if len(data.x) < len(form) + 40:
         raise InputError(f"two_theta: found {len(data.x)} point(s) for {len(form)} reflections, expected more points")
-    displaced = wavelength2 is not None if displacement is None else displacement
     shape = START._replace(ratio=ratio if wavelength2 is not None else 0.0)
-    stages = _Stages(data, form, angles, (wavelength, wavelength2), np.array([*lattice.first, zero, 0.0, *shape]))
+    stages = _Stages(
+        data, form, angles, (wavelength, wavelength2), np.array([*lattice.first, *Shifts(zero, 0.0, 0.0), *shape])
+    )
     with threadpool_limits(1):  # the matrices are small: several threads would mostly wait for each other
-        problem, state, converged = stages.run(displaced)
-        return _fit(problem, state, hkl, lattice, system, converged)
+        problem, state, converged = stages.run(displacement and wavelength2 is not None)
+        free = np.array([*[True] * (len(lattice.first) + 1), displacement, displacement])
+        return _fit(problem, state, hkl, lattice, system, converged, free)
+
+
+def refine_profile(
+    data: Data, cell: Sequence[float], system: str, centring: str, wavelengths: tuple[float, float | None],
+    ratio: float, zero: float, most: int,
+) -> tuple[Problem, State]:  # fmt: skip
+    """The fit of a cell to the first `most` reflections of checked data, for its profile."""
+    lattice = metric_of_cell(cell, system)
+    limits = (float(data.x[0]), float(data.x[-1]))
+    _, form, angles = reflection_forms(lattice, system, centring, wavelengths[0], limits, most)
+    if len(form) == most:
+        data = data.before(angles[-1] - _EDGE)
+    shape = START._replace(ratio=ratio if wavelengths[1] is not None else 0.0)
+    stages = _Stages(data, form, angles, wavelengths, np.array([*lattice.first, *Shifts(zero, 0.0, 0.0), *shape]))
+    problem, state, _ = stages.run(wavelengths[1] is not None)
+    return problem, state
 
 
 @dataclass
@@ -173,7 +200,7 @@ class _Stages:
         return self.data if count == len(self.form) else self.data.before(self.angles[count - 1] - _EDGE)
 
     def _problem(self, count: int, free: frozenset[str] | set[str], excess: float = 1.0) -> Problem:
-        names = np.array(["metric"] * self._metric + ["zero", "displacement", *Shape._fields])
+        names = np.array(["metric"] * self._metric + [*Shifts._fields, *Shape._fields])
         metric_spread = np.inf if count == len(self.form) else _METRIC_SPREAD
         spread = np.array([*[metric_spread] * self._metric, *_SHIFTS, *_SPREAD]) / math.sqrt(excess)
         chosen = np.array([name in free for name in names])
@@ -186,7 +213,7 @@ class _Stages:
         def start(shift: float, width: float) -> State:
             theta = self.expected.copy()
             theta[self._metric] += shift
-            theta[self._metric + 2] = math.log(max(width, least))
+            theta[problem.first_shape] = math.log(max(width, least))
             return problem.evaluate(theta)
 
         shifts, widths = (0.0, -0.04, 0.04, -0.08, 0.08), (0.05, 0.1, 0.2)
@@ -194,24 +221,27 @@ class _Stages:
         return sorted(best, key=lambda state: state.cost)[:_TRIALS]
 
 
-def _fit(problem: Problem, state: State, hkl: Indices, lattice: ReciprocalMetric, system: str, converged: bool) -> Fit:
+def _fit(
+    problem: Problem, state: State, hkl: Indices, lattice: ReciprocalMetric, system: str, converged: bool, free: Mask
+) -> Fit:
     data, k, residual = problem.data, problem.metric, state.residual
     freedom = max(1, len(data.x) - int(state.present.sum()) - int(problem.free.sum()))
     weighted = float(np.sum((data.y * problem.root) ** 2))
-    matrix, _ = problem.normal(state)
-    size = np.sqrt(np.diag(matrix))
-    inverse = np.linalg.pinv(matrix / size / size[:, None], hermitian=True)
-    covariance = np.zeros((len(state.theta), len(state.theta)))  # 0 for parameters that were not refined
-    covariance[np.ix_(problem.free, problem.free)] = inverse / size / size[:, None] * problem.excess(state)
-    cell, errors = _cell_with_errors(state.theta[:k], covariance[:k, :k], lattice, system)
+    positions = fit_positions(line_positions(problem, state), state.theta[: problem.first_shape], free)
+    values, covariance = positions.values, positions.covariance
+    cell, errors = _cell_with_errors(values[:k], covariance[:k, :k], lattice, system)
+    zero, displacement, transparency = zip(values[k:], np.sqrt(np.diag(covariance)[k:]), strict=True)
     order = np.argsort(state.positions)
     return Fit(
         cell=cell,
         errors=errors,
-        zero=float(state.theta[k]),
-        zero_error=math.sqrt(covariance[k, k]),
-        displacement=float(state.theta[k + 1]),
-        displacement_error=math.sqrt(covariance[k + 1, k + 1]),
+        zero=float(zero[0]),
+        zero_error=float(zero[1]),
+        displacement=float(displacement[0]),
+        displacement_error=float(displacement[1]),
+        transparency=float(transparency[0]),
+        transparency_error=float(transparency[1]),
+        position_error=positions.share,
         two_theta=data.x,
         observed=np.ldexp(data.y, data.exponent),
         calculated=np.ldexp(state.calculated, data.exponent),
