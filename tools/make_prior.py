@@ -3,7 +3,8 @@
     VITREOUS_DATA=... python tools/make_prior.py
 
 For each crystal system: 33 quantiles of each parameter (columns of `_parameters`), the Cholesky factor of the
-correlations of their normal scores, and the frequency of each space group. Single cells cannot be recovered from it.
+correlations of their normal scores, and the frequency of each space group. For each Bravais lattice, the density of the
+logarithm of the volume of its primitive cell. Single cells cannot be recovered from it.
 """
 
 from pathlib import Path
@@ -12,9 +13,12 @@ import numpy as np
 from scipy.stats import norm, rankdata
 
 from vitreous.data.builtin import data_folder
-from vitreous.powder.sim.space_groups import SYSTEMS, system_of
+from vitreous.powder.cell import volumes
+from vitreous.powder.lattice_prior import BRAVAIS_LATTICES, LOG_VOLUMES, bravais_name
+from vitreous.powder.sim.space_groups import SYSTEMS, centring, system_of
 
 SHARES = np.linspace(0.01, 0.99, 33)
+BANDWIDTH = 0.25  # of the density of the logarithm of volumes
 
 
 def _parameters(system: str, conventional: np.ndarray, niggli: np.ndarray) -> np.ndarray:
@@ -27,6 +31,17 @@ def _parameters(system: str, conventional: np.ndarray, niggli: np.ndarray) -> np
         "orthorhombic": log,
         "cubic": log[:, :1],
     }.get(system, log[:, [0, 2]])
+
+
+def _volume_densities(numbers: np.ndarray, niggli: np.ndarray) -> np.ndarray:
+    """Density `(lattices, volumes)` of Bravais lattices and logarithms of their primitive volumes."""
+    names = np.array([bravais_name(system_of(n), centring(n)) for n in range(1, 231)])[numbers - 1]
+    logs = np.log(volumes(niggli))
+    rows = []
+    for name in BRAVAIS_LATTICES:
+        near = norm.pdf(LOG_VOLUMES[:, None], logs[names == name], BANDWIDTH)
+        rows.append(near.sum(1) / len(numbers))
+    return np.array(rows, dtype=np.float32)
 
 
 def main() -> None:
@@ -44,6 +59,7 @@ def main() -> None:
         statistics[f"{system}_quantiles"] = np.quantile(values, SHARES, axis=0).T.astype(np.float32)
         factor = np.linalg.cholesky(correlation + 1e-6 * np.eye(len(correlation)))
         statistics[f"{system}_factor"] = factor.astype(np.float32)
+    statistics["bravais_volumes"] = _volume_densities(number, cells["niggli"].astype(float))
     np.savez_compressed(Path("vitreous/powder/sim/prior.npz"), **statistics)
 
 

@@ -82,15 +82,22 @@ def test_many_files_are_indexed_at_once_and_a_bad_one_does_not_stop_the_others(
     ("text", "more", "message"),
     [
         ("10 1\n20 1\n30 1\n40 1\n", ["--peaks"], "found no wavelength, expected --wavelength"),
-        ("10 1\n20 1\n", ["--peaks", "--anode", "Cu"], "found 2, expected at least 4"),
+        ("10 1\n20 1\n", ["--peaks", "--anode", "Cu"], "found 2, expected at least 3"),
         ("", ["--peaks", "--anode", "Cu"], "is empty"),
         ("ten eleven\n", ["--peaks", "--anode", "Cu"], "expected numbers, 2θ and intensity"),
         ("10 1\n20 nan\n30 1\n40 1\n", ["--peaks", "--anode", "Cu"], "found intensity nan in line 2"),
         ("E (keV) I\n10 1\n20 1\n30 1\n40 1\n", ["--peaks", "--anode", "Cu"], "'E (keV)' as first column; an energy"),
-        ("20 1\n" * 20, ["--peaks", "--anode", "Cu"], "found 1 distinct, expected at least 4"),
+        ("20 1\n" * 20, ["--peaks", "--anode", "Cu"], "found 1 distinct, expected at least 3"),
         ("10 1\n20 1\n30 1\n40 1\n", ["--peaks", "--anode", "Xx"], "anode: unknown choice"),
         ("10 1\n20 1\n30 1\n40 1\n", ["--peaks", "--anode", "Cu", "--system", "square"], "system: unknown choice"),
         ("\n".join(f"{x / 10} {x % 7}" for x in range(100, 300)), [], "does not state its wavelength"),
+        ("10\n20\n30\n40\n", ["--peaks", "--energy", "8", "--wavelength", "1.5"], "found both energy 8 and wavelength"),
+        ("10\n20\n30\n40\n", ["--peaks", "--anode", "Cu", "--exclude", "20-30-40"], "exclude: found '20-30-40'"),
+        (
+            "10\n20\n30\n40\n",
+            ["--peaks", "--anode", "Cu", "--exclude", "5-35"],
+            "found 1 distinct, expected at least 3",
+        ),
     ],
 )
 @pytest.mark.filterwarnings("error")
@@ -129,7 +136,7 @@ def test_an_empty_folder_is_an_error(capsys: pytest.CaptureFixture[str], tmp_pat
 @pytest.mark.parametrize(
     ("command", "hint"),
     [
-        (["index", "--zero"], "see vitreous index --help"),  # an option of powder simulate
+        (["index", "--counts"], "see vitreous index --help"),  # an option of powder simulate
         (["index", "a.xy", "--peks"], "did you mean --peaks?"),
         (["powder", "simulate", "--peaks", "--out", "a.xy"], "see vitreous powder simulate --help"),
         (["powder", "simulate", "--zer", "0.1"], "did you mean --zero?"),
@@ -142,3 +149,20 @@ def test_an_unknown_option_is_told_the_nearest_of_its_own_command(
     message = fails(capsys, *command)
     assert message.startswith("vitreous: error: Unrecognized options: --")
     assert message.endswith(f"; {hint}\n")
+
+
+def test_the_cell_and_its_lines_are_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    squares = np.array([3, 4, 8, 11, 12, 16, 19, 20, 24, 27])
+    angles = np.sort([*(2 * np.degrees(np.arcsin(1.540593 / 2 / 5.64 * np.sqrt(squares)))), 40.0, 35.2])
+    (tmp_path / "lines.txt").write_text("\n".join(f"{angle:.4f} 1" for angle in angles))
+    files = ["--cif", str(tmp_path / "cell.cif"), "--lines", str(tmp_path / "lines.csv")]
+    main(["index", str(tmp_path / "lines.txt"), "--peaks", "--energy", "8.0478", "--exclude", "35.2", *files])
+    assert "_cell_length_a 5.64" in (tmp_path / "cell.cif").read_text()
+    heading, *rows = (tmp_path / "lines.csv").read_text().splitlines()
+    assert heading.split(",") == ["h", "k", "l", "two_theta", "calculated", "difference", "intensity", "foreign"]
+    assert len(rows) == len(angles) - 1  # without the excluded line
+    assert [row.split(",")[3] for row in rows if row.endswith("True")] == ["40.0"]
+    capsys.readouterr()
+    main(["index", str(tmp_path / "lines.txt"), "--peaks", "--anode", "Cu", "--zero", "0", "--json"])
+    record = json.loads(capsys.readouterr().out)[0]
+    assert [line["foreign"] for line in record["lines"]].count(True) == 2

@@ -104,7 +104,8 @@ def test_resuming_gives_the_weights_of_a_run_that_was_not_stopped(
 @pytest.mark.parametrize("recipe", [name for name in SUPERVISED if name != "powder-cnn"])
 def test_every_recipe_of_a_vit_is_pre_trained_and_trained_further(recipe: str, tmp_path: Path) -> None:
     job = narrow(two_steps(recipe, choices(recipe)[0]))
-    train(pretrain_job(job, PretrainConfig()), tmp_path / "before", device="cpu", bar=False)
+    method = "contrast" if recipe == "powder-symmetry" else "masked"  # its peaks would show what masked patches hide
+    train(pretrain_job(job, PretrainConfig(method)), tmp_path / "before", device="cpu", bar=False)
     begun = replace(job, start=read_start(tmp_path / "before"))
     result = train(begun, tmp_path / "after", device="cpu", bar=False)
     assert np.isfinite(result["validation"]["loss"])

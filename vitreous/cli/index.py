@@ -10,7 +10,7 @@ from vitreous.cli.options import AnodeOption, WavelengthOption
 
 if TYPE_CHECKING:
     from vitreous.powder.indexing import IndexOptions
-    from vitreous.powder.solution import IndexResult
+    from vitreous.powder.solution import IndexResult, Solution
 
 _CELL = ("a (Å)", "b", "c", "α (°)", "β", "γ")
 
@@ -21,10 +21,17 @@ def index(
     anode: AnodeOption = None,
     wavelength: WavelengthOption = None,
     peaks: bool = False,
+    energy: float | None = None,
     system: Annotated[tuple[str, ...], arg(metavar="SYSTEM...")] = (),
+    volume: Annotated[tuple[float, float] | None, arg(metavar="LOW HIGH")] = None,
+    two_theta: Annotated[tuple[float, float] | None, arg(metavar="LOW HIGH")] = None,
+    exclude: Annotated[tuple[str, ...], arg(metavar="ANGLE...")] = (),
+    zero: float | None = None,
     most: int = 5,
     figure: Path | None = None,
     report: Path | None = None,
+    cif: Path | None = None,
+    lines: Path | None = None,
     json: bool = False,
 ) -> None:
     """Find the unit cell of powder patterns.
@@ -35,17 +42,28 @@ def index(
     Args:
         files: patterns, or folders of patterns.
         peaks: the files are peak lists: 2θ in degrees (or d, Q, … by a heading), and intensity if known, one per row.
-        system: search these only: cubic, hexagonal (and trigonal), tetragonal, orthorhombic, monoclinic, triclinic.
+        energy: keV of the photons, instead of a wavelength.
+        system: search these only: cubic, hexagonal or trigonal (searched together), tetragonal, orthorhombic,
+            monoclinic, triclinic.
+        volume: smallest and largest volume of the cell, Å³.
+        two_theta: first and last angle to use, degrees.
+        exclude: angles to leave out, degrees: single lines or ranges, e.g. 26.5 33.1-33.4.
+        zero: known zero shift of the diffractometer, degrees: the angles are corrected by it, and none is fitted.
         most: largest number of cells to show.
         figure: file of a figure of the fit, for one pattern: .png, .pdf or .svg.
         report: file of an HTML page about the result, for one pattern.
+        cif: CIF file of the first cell, for one pattern.
+        lines: CSV file of the lines of one pattern: indices, observed and calculated angle, intensity, foreign or not.
         json: print JSON instead of a table.
     """
     from json import dumps
 
+    from vitreous.core.atomic import write_atomically
     from vitreous.core.errors import InputError
     from vitreous.core.terminal import track
     from vitreous.powder.indexing import IndexOptions, expand_folders, index_file, index_files
+    from vitreous.powder.known import Known, parse_ranges
+    from vitreous.powder.radiation import wavelength_of_energy
     from vitreous.powder.search import LATTICES
 
     if figure is not None:
@@ -56,10 +74,15 @@ def index(
     if not paths:
         folders = " ".join(map(str, files))
         raise InputError(f"files: found none{folders and f' in {folders}'}, expected patterns or folders of patterns")
-    for name, path in (("figure", figure), ("report", report)):
+    for name, path in (("figure", figure), ("report", report), ("cif", cif), ("lines", lines)):
         if path is not None and len(paths) != 1:
             raise InputError(f"{name}: found {len(paths)} patterns, expected one")
-    options = IndexOptions(anode, wavelength, peaks, system or tuple(LATTICES), most)
+    if energy is not None:
+        if wavelength is not None:
+            raise InputError(f"found both energy {energy:g} and wavelength {wavelength:g}, expected one of them")
+        wavelength = wavelength_of_energy(energy)
+    known = Known(volume, two_theta, parse_ranges(exclude), zero)
+    options = IndexOptions(anode, wavelength, peaks, system or tuple(LATTICES), most, known=known)
     if len(paths) == 1:
         results = [index_file(paths[0], options)]
     else:
@@ -68,12 +91,27 @@ def index(
         _save_figure(results[0], figure)
     if report is not None:
         _write_report(results[0], paths[0], options, report)
+    if cif is not None:
+        write_atomically(cif, _first(results[0]).to_cif().encode())
+    if lines is not None:
+        from vitreous.predict import format_records
+
+        records = [line.to_dict() for line in _first(results[0]).indexed_lines()]
+        write_atomically(lines, format_records(records, "csv").encode())
     if json:
         print(dumps([result.to_dict() for result in results], indent=1))
     elif len(results) == 1:
         _print_solutions(results[0])
     else:
         _print_best(results)
+
+
+def _first(result: "IndexResult") -> "Solution":
+    from vitreous.core.errors import InputError
+
+    if result.best is None:
+        raise InputError(f"{result.name}: found no cell, expected one to write")
+    return result.best
 
 
 def _save_figure(result: "IndexResult", path: Path) -> None:
@@ -99,8 +137,8 @@ def _print_solutions(result: "IndexResult") -> None:
     from vitreous.cli.output import print_line, print_table
     from vitreous.powder.cell import cell_columns, refined_parameters
 
-    for hint in result.hints:
-        print_line(f"{result.name}: {hint}", soft_wrap=True)
+    for remark in result.remarks:
+        print_line(f"{result.name}: {remark}", soft_wrap=True)
     if not result.solutions:
         return
     headings = ("lattice", *_CELL, "V (Å³)", "M20", "F20", "lines", "zero (°)", "prob.")
@@ -113,6 +151,7 @@ def _print_solutions(result: "IndexResult") -> None:
     if result.fit is not None:
         text = refined_parameters(result.fit.cell, result.fit.errors)
         print_line(f"refined on the whole pattern (Rwp {result.fit.rwp:.1%}): {text}")
+        print_line(f"shifts of the lines: {result.fit.shifts}")
 
 
 def _print_best(results: Sequence["IndexResult"]) -> None:

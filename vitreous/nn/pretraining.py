@@ -22,7 +22,7 @@ from vitreous.nn.vit import ViT, build_position, initialise, key_mask
 _TOKENS = {  # tokenizers that a method supports
     "masked": ("patch", "set", "packed", "peaks", "lines"),
     "denoise": ("patch", "set", "packed"),
-    "contrast": ("patch", "set", "packed", "peaks"),
+    "contrast": ("patch", "set", "packed", "peaks", "profile"),
 }
 METHODS = tuple(_TOKENS)
 

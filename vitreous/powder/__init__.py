@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         index_peak_list,
         index_peaks,
     )
+    from vitreous.powder.known import Known
     from vitreous.powder.pattern import Pattern
     from vitreous.powder.peaks import Peaks, find_peaks
     from vitreous.powder.refinement import Fit, refine
@@ -32,6 +33,7 @@ _MODULES = {
     "indexing": (
         "IndexOptions", "index", "index_file", "index_files", "index_pattern", "index_peak_list", "index_peaks",
     ),
+    "known": ("Known",),
     "pattern": ("Pattern",),
     "peaks": ("Peaks", "find_peaks"),
     "refinement": ("Fit", "refine"),
@@ -41,7 +43,8 @@ _MODULES = {
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 
 __all__ = [
-    "Fit", "IndexOptions", "IndexResult", "IndexedLine", "Pattern", "PeakTuning", "Peaks", "SearchTuning", "Solution",
+    "Fit", "IndexOptions", "IndexResult", "IndexedLine", "Known", "Pattern", "PeakTuning", "Peaks", "SearchTuning",
+    "Solution",
     "find_peaks", "index", "index_file", "index_files", "index_pattern", "index_peak_list", "index_peaks",
     "read_pattern", "refine", "write_pattern",
 ]  # fmt: skip

@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 Values = TypeVar("Values", float, NDArray[np.float64], "Tensor")
 
 
-def bragg_angle(s: Values, wavelength: float, limit: float = 1.0) -> Values:
+def bragg_angle(s: Values, wavelength: "float | Tensor", limit: float = 1.0) -> Values:
     """θ in radians; sin θ above `limit` is set to it."""
     library = _library(s)
     return library.arcsin(library.clip(s * wavelength / 2, None, limit))  # type: ignore[no-any-return]
 
 
-def two_theta_from_s(s: Values, wavelength: float) -> Values:
+def two_theta_from_s(s: Values, wavelength: "float | Tensor") -> Values:
     """2θ in degrees; 180 beyond the largest s that the wavelength reaches."""
     return _library(s).rad2deg(2 * bragg_angle(s, wavelength))  # type: ignore[no-any-return]
 
@@ -31,9 +31,9 @@ def two_theta_from_q(q: Values, wavelength: float) -> Values:
     return two_theta_from_s(q * wavelength / (4 * math.pi), 2.0)  # at this wavelength, s is sin θ
 
 
-def s_from_two_theta(two_theta: Values, wavelength: float) -> Values:
+def s_from_two_theta(two_theta: Values, wavelength: "float | Tensor") -> Values:
     """1/d in 1/Å."""
-    return _half_sine(two_theta) * (2 / wavelength)
+    return _half_sine(two_theta) * (2 / wavelength)  # type: ignore[return-value]
 
 
 def q_from_two_theta(two_theta: Values, wavelength: float) -> Values:

@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from multiprocessing import get_context
@@ -15,20 +15,21 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from threadpoolctl import threadpool_limits
 
-from vitreous.core.errors import InputError, check_choice
+from vitreous.core.errors import InputError
 from vitreous.data.uploads import InputFile
 from vitreous.powder.files import read_pattern, read_peak_list
 from vitreous.powder.hints import doubts, pattern_hints
+from vitreous.powder.known import NOTHING_KNOWN, Known
 from vitreous.powder.line_list import LineList, check_lines
 from vitreous.powder.observed_lines import observe_lines
 from vitreous.powder.pattern import Pattern, require_wavelength
 from vitreous.powder.peaks import find_peaks
 from vitreous.powder.radiation import radiation_from_user
 from vitreous.powder.ranking import Ranking
-from vitreous.powder.refinement import refine
-from vitreous.powder.search import LATTICES, find_candidates
+from vitreous.powder.search import LATTICES, find_candidates, lattice_systems
 from vitreous.powder.solution import IndexResult, Solution
 from vitreous.powder.tuning import SEARCH_TUNING, SearchTuning
+from vitreous.powder.whole_pattern import refine_best
 
 Floats = NDArray[np.float64]
 Progress = Callable[[Iterable[IndexResult], int], Iterable[IndexResult]]
@@ -47,6 +48,7 @@ class IndexOptions:
     most: int = 5  # largest number of solutions
     refine: bool = True  # refine the best cell on the whole pattern if its probability is high enough
     hints: bool = True  # look for signs of a wrong wavelength
+    known: Known = NOTHING_KNOWN  # volume, zero shift, angles that count
     tuning: SearchTuning = SEARCH_TUNING  # constants of the search
 
 
@@ -76,6 +78,7 @@ def index(
     systems: Sequence[str] = tuple(LATTICES),
     most: int = 10,
     refine: bool = True,
+    known: Known = NOTHING_KNOWN,
     tuning: SearchTuning = SEARCH_TUNING,
 ) -> list[Solution]:
     """The unit cells that explain a measured pattern, best first; empty if it has too few lines.
@@ -90,12 +93,13 @@ def index(
         systems: crystal systems to search.
         most: largest number of solutions.
         refine: refine the best cell on the whole pattern, for standard errors, if its probability is high enough.
+        known: what is known of the cell and the pattern.
     """
     radiation_from_user(wavelength, None)
     x, y = (np.asarray(values, np.float64) for values in (two_theta, intensity))
     errors = None if sigma is None else np.asarray(sigma, np.float64)
     pattern = Pattern(x, y, errors, wavelength, "pattern", wavelength2, 0.5 if ratio is None else ratio)
-    options = IndexOptions(systems=systems, most=most, refine=refine, hints=False, tuning=tuning)
+    options = IndexOptions(systems=systems, most=most, refine=refine, hints=False, known=known, tuning=tuning)
     return index_pattern(pattern, options, ratio).solutions
 
 
@@ -107,46 +111,51 @@ def index_peaks(
     error: ArrayLike | None = None,
     systems: Sequence[str] = tuple(LATTICES),
     most: int = 10,
+    known: Known = NOTHING_KNOWN,
     tuning: SearchTuning = SEARCH_TUNING,
 ) -> list[Solution]:
     """The unit cells that explain a list of lines, best first.
 
     Args:
-        two_theta: the lines of lowest angle, in degrees; twenty are enough, four the minimum.
+        two_theta: the lines of lowest angle, in degrees; twenty are enough, three the minimum.
         intensity: in any unit; lines with an intensity of 0 are ignored, and weak lines count less.
         wavelength: ångström.
         error: standard errors of the angles in degrees; 0.01 by default. Lines that are closer than their errors are
             one line.
         systems: crystal systems to search.
         most: largest number of solutions.
+        known: what is known of the cell and the lines.
     """
-    line_list = check_lines(two_theta, intensity, error, wavelength, tuning)
+    line_list = check_lines(two_theta, intensity, error, wavelength, tuning).select(known)
     if (count := len(line_list.two_theta)) < tuning.fewest_lines:
         needed = f"at least {tuning.fewest_lines} for a cubic cell, 20 for low symmetry"
         raise InputError(f"lines: found {count}{' distinct' * (count < np.size(two_theta))}, expected {needed}")
-    return _search(line_list, wavelength, systems, most, tuning)
+    options = IndexOptions(systems=systems, most=most, known=known, tuning=tuning)
+    return _search(line_list, wavelength, options)[0]
 
 
 def _search(
-    line_list: LineList, wavelength: float, systems: Sequence[str], most: int, tuning: SearchTuning
-) -> list[Solution]:
-    """The unit cells that explain lines, best first."""
-    radiation_from_user(wavelength, None)
-    for system in systems:
-        check_choice("system", system, LATTICES)
-    angle, errors, heights = line_list.two_theta, line_list.error, line_list.intensity
-    every = observe_lines(angle, errors, wavelength, heights, tuning)
-    lines = every.with_own(tuning.deciding_lines)
-    strength, used = torch.as_tensor(np.ones(len(angle)) if heights is None else heights), len(lines.q)
+    line_list: LineList, wavelength: float, options: IndexOptions, width: float | None = None
+) -> tuple[list[Solution], Ranking]:
+    """The unit cells that explain lines, best first, and what ranked them.
 
-    def propose_lattices() -> torch.Tensor:
+    `width` is the lines' full width at half maximum in degrees.
+    """
+    radiation_from_user(wavelength, None)
+    systems, tuning = lattice_systems(options.systems), options.known.narrow(options.tuning)
+    angle, errors, heights = line_list.two_theta, line_list.error, line_list.intensity
+    every = observe_lines(angle, errors, wavelength, heights, tuning, width)
+    strength = torch.as_tensor(np.ones(len(angle)) if heights is None else heights)
+
+    def propose_lattices() -> tuple[torch.Tensor, torch.Tensor]:
         from vitreous.powder.proposals import propose  # loads a model, which few searches need
 
-        return propose(every.q, strength, tuning.proposals, tuning)
+        return propose(every, strength, wavelength, tuning.proposals, tuning)
 
     with _single_thread():
-        candidates = find_candidates(lines, systems, propose_lattices if tuning.proposals else None, tuning)
-        return Ranking(lines, angle[:used], errors[:used], wavelength, systems, tuning).rank(candidates, most)
+        candidates = find_candidates(every, systems, propose_lattices if tuning.proposals else None, tuning)
+        ranking = Ranking(every, angle, errors, heights, wavelength, systems, options.known, tuning)
+        return ranking.rank(candidates, options.most), ranking
 
 
 @_single_thread()
@@ -159,29 +168,18 @@ def index_pattern(
     """
     wavelength, wavelength2 = require_wavelength(pattern), pattern.wavelength2
     ratio = 0.0 if wavelength2 is None else ratio
+    pattern = options.known.select(pattern)
     peaks = find_peaks(pattern.two_theta, pattern.intensity, pattern.sigma, wavelength, wavelength2, ratio)
-    solutions = []
+    solutions: list[Solution] = []
     if len(peaks.two_theta) >= options.tuning.fewest_lines:
         line_list = check_lines(peaks.two_theta, peaks.intensity, peaks.error, wavelength, options.tuning)
         if len(line_list.two_theta) >= options.tuning.fewest_lines:
-            solutions = _search(line_list, wavelength, options.systems, options.most, options.tuning)
-    if options.refine and solutions and solutions[0].probability >= options.tuning.doubt:
-        solutions[0] = _refined(pattern, solutions[0])
+            width = float(np.median(peaks.width))
+            solutions, ranking = _search(line_list, wavelength, options, width)
+    if options.refine and solutions and solutions[0].probability >= options.tuning.hopeless:
+        solutions = refine_best(pattern, solutions, peaks, ranking.describe, options.tuning)
     hints = pattern_hints(pattern, solutions, options.tuning) if options.hints else ()
     return IndexResult(pattern.name, solutions, hints, peaks=peaks)
-
-
-def _refined(pattern: Pattern, solution: Solution) -> Solution:
-    """The solution with its refinement on the whole pattern, where that is possible."""
-    try:
-        fit = refine(
-            pattern.two_theta, pattern.intensity, solution.conventional, wavelength=solution.wavelength,
-            wavelength2=pattern.wavelength2, ratio=pattern.ratio, sigma=pattern.sigma, zero=solution.zero,
-            system=solution.crystal_system, centring=solution.centring,
-        )  # fmt: skip
-    except InputError:
-        return solution
-    return replace(solution, fit=fit)
 
 
 def index_peak_list(
@@ -190,7 +188,7 @@ def index_peak_list(
     """The unit cells of a peak list, with hints."""
     solutions = index_peaks(
         two_theta, intensity, wavelength=peak_list_wavelength(name, options), systems=options.systems,
-        most=options.most, tuning=options.tuning,
+        most=options.most, known=options.known, tuning=options.tuning,
     )  # fmt: skip
     return IndexResult(name, solutions, doubts(solutions, options.tuning))
 

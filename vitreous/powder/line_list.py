@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from vitreous.core.errors import InputError
+from vitreous.powder.known import Known
 from vitreous.powder.pattern import Floats
 from vitreous.powder.tuning import SearchTuning
 
@@ -20,6 +21,12 @@ class LineList:
     two_theta: Floats  # degrees
     error: Floats  # standard errors of the angles, degrees
     intensity: Floats | None  # relative to the strongest, if known
+
+    def select(self, known: Known) -> "LineList":
+        """The lines that count, without the known zero shift."""
+        used = known.uses(self.two_theta)
+        intensity = None if self.intensity is None else self.intensity[used]
+        return LineList(known.corrected(self.two_theta[used]), self.error[used], intensity)
 
 
 def check_lines(

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from vitreous.powder.bragg import two_theta_from_s
-from vitreous.powder.observed_lines import ObservedLines, calculated_q, nearest_line
+from vitreous.powder.observed_lines import ObservedLines, calculated_q, nearest_line, visible_shares
 from vitreous.powder.reciprocal import cell_from_reciprocal
 from vitreous.powder.tuning import SEARCH_TUNING, ErrorModel, SearchTuning
 
@@ -85,7 +85,8 @@ def evidence(
 
         (1 - p)^M exp(n - Σ f_i) Π_i (f_i + p / (1 - p) N(miss_i; s σ_i) / density_i),
 
-    with at most one line for a reflection; f_i is the probability that line i is foreign. It is averaged over the
+    with at most one line for a reflection; f_i is the probability that line i is foreign. Reflections that coincide
+    within the resolution share one line (`visible_shares`). The likelihood is averaged over the
     unknown p, s and amount of foreign lines (`ErrorModel`). The result is -1e9 for an invalid cell.
     """
     model = errors or tuning.errors
@@ -111,9 +112,9 @@ def _log_likelihoods(
     place = lines.q - zero[:, None] * lines.slope
     miss, at = nearest_line(ordered, place)
     miss = miss.masked_fill(_is_second(miss, at), torch.inf)
-    apart = torch.ones_like(ordered, dtype=torch.bool)
-    apart[:, 1:] = ordered.diff(dim=1) > tuning.resolution * lines.sigma.median()
-    possible = (apart & (ordered <= place[:, -1:] * (1 + 1e-9))).sum(1).clamp(min=1)  # (C,)
+    share_visible = visible_shares(ordered, lines)
+    visible = share_visible.gather(1, at)  # (C, n)
+    possible = (share_visible * (ordered <= place[:, -1:] * (1 + 1e-9))).sum(1).clamp(min=1)  # (C,)
     detection = place.new_tensor(model.detection)  # (P, 2)
     odds = lines.foreign / (1 - lines.foreign) * place.new_tensor(model.foreign)[:, :1]
     foreign = (odds / (1 + odds))[:, None]  # (F, 1, n)
@@ -124,7 +125,7 @@ def _log_likelihoods(
         near = (1 - share) * _normal(miss, sigma) + share * _normal(miss, wide * sigma)
         ratio = detection[:, :1] / (1 - detection[:, :1])  # (P, 1)
         # (F, P, C, n) -> (F, P, C)
-        explained = torch.log(foreign[:, :, None] + ratio[:, :, None] * (near / lines.density)).sum(3)
+        explained = torch.log(foreign[:, :, None] + ratio[:, :, None] * (visible * near / lines.density)).sum(3)
         absent = torch.log1p(-detection[:, :1]) * possible  # (P, C)
         parts.append(explained + absent + chance[:, :, None] + math.log(weight))
     priors = place.new_tensor(model.foreign)[:, 1:].log() + detection[:, 1].log()  # (F, P)
@@ -170,7 +171,7 @@ def superlattice_gains(
     foreign = (odds / (1 + odds))[:, None]  # (F, 1, n)
     detection, prior = lines.q.new_tensor(model.weak_detection).T
     end, place = lines.q[-1] - zero * lines.slope[-1], (left.q - zero * left.slope)[None]
-    before = int((own @ x[0] <= end).sum())
+    before = _count_visible((own @ x[0]).sort().values[None], end, lines)
     gains = []
     for q in cells:
         ordered = q[q <= 1.05 * end].sort().values[None]
@@ -178,10 +179,15 @@ def superlattice_gains(
         near = _normal(miss.masked_fill(_is_second(miss, at), torch.inf), scale * left.sigma) / left.density
         ratio = (detection / (1 - detection))[:, None]
         explained = torch.log1p(ratio * near / foreign).sum(2)  # (F, P)
-        extra = int((ordered <= end).sum()) - before
+        extra = max(0.0, _count_visible(ordered, end, lines) - before)
         total = explained + torch.log1p(-detection) * extra + prior.log() + weights.log()[:, None]
         gains.append(total.logsumexp((0, 1)))
     return torch.stack(gains) if gains else zero.new_zeros(0)
+
+
+def _count_visible(ordered: Tensor, end: Tensor, lines: ObservedLines) -> float:
+    """The number of distinct lines among calculated 1/d² `(1, H)`, ascending, up to `end`."""
+    return float((visible_shares(ordered, lines) * (ordered <= end)).sum())
 
 
 def _distances(lines: ObservedLines, basis: Tensor, x: Tensor, zero: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -199,3 +205,9 @@ def unexplained_lines(lines: ObservedLines, q: Tensor, zero: float, tolerance: f
     """Which lines `(n,)` are farther than `tolerance` standard errors from all calculated 1/d² `(H,)`."""
     miss = (lines.q[:, None] - zero * lines.slope[:, None] - q).abs().amin(1)
     return miss > tolerance * lines.sigma
+
+
+def is_shoulder(lines: ObservedLines, q: Tensor, zero: float, distance: float) -> Tensor:
+    """Which lines `(n,)` are within `distance` resolutions of one of the calculated 1/d² `(H,)`."""
+    miss = (lines.q[:, None] - zero * lines.slope[:, None] - q).abs().amin(1)
+    return miss < distance * lines.resolution

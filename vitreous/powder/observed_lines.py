@@ -23,6 +23,7 @@ class ObservedLines:
     slope: Tensor  # change of q by a zero shift of one degree
     foreign: Tensor  # probabilities that lines do not belong to the crystal; weak lines often do not
     density: Tensor  # lines per unit of q near each line, by chance
+    resolution: Tensor  # distance in q within which reflections are observed as one line
 
     def first(self, count: int) -> "ObservedLines":
         """The first lines."""
@@ -31,6 +32,11 @@ class ObservedLines:
     def without_zero_shift(self, zero: float) -> "ObservedLines":
         """The lines corrected for a zero shift: the instrument reads `zero` degrees too much."""
         return replace(self, q=self.q - zero * self.slope)
+
+    def with_foreign_odds(self, factor: float) -> "ObservedLines":
+        """The lines with the odds that they are foreign times a factor: then only strong ones count."""
+        odds = factor * self.foreign / (1 - self.foreign)
+        return replace(self, foreign=odds / (1 + odds))
 
     def with_own(self, own: float) -> "ObservedLines":
         """The first lines of which `own` are expected to belong to the crystal."""
@@ -43,8 +49,12 @@ def observe_lines(
     wavelength: float,
     intensity: NDArray[np.floating] | None = None,
     tuning: SearchTuning = SEARCH_TUNING,
+    width: float | None = None,
 ) -> ObservedLines:
-    """Observed lines from angles and standard errors in degrees, a wavelength in ångström, and intensities if known."""
+    """Observed lines from angles and standard errors in degrees, a wavelength in ångström, and intensities if known.
+
+    `width` is the lines' full width at half maximum in degrees, if it is known.
+    """
     angle = torch.as_tensor(np.asarray(two_theta, np.float64))
     half = torch.deg2rad(angle) / 2
     slope = 2 / wavelength**2 * torch.sin(2 * half) * np.pi / 180
@@ -52,13 +62,26 @@ def observe_lines(
     odds = torch.full_like(q, tuning.foreign_odds)
     if intensity is not None:
         share = torch.as_tensor(np.asarray(intensity, np.float64) / np.max(intensity))
-        odds = (share / tuning.faint) ** -1.3
+        # A weak peak of a pattern may be noise or an impurity; a weak line of a list was chosen by somebody.
+        odds = (share / tuning.faint) ** -(tuning.faint_power_of_lists if width is None else tuning.faint_power)
     foreign = (odds / (1 + odds)).clamp(min=0.01)
     # Lines by chance: half of them anywhere in 2θ, half as dense as the reflections of another crystal.
     anywhere = 1 / ((angle[-1] - 0.5 * angle[0]) * slope)
     like_crystal = 1.5 * q.sqrt() / q[-1] ** 1.5
     density = len(q) * (anywhere + like_crystal) / 2
-    return ObservedLines(q, slope * torch.as_tensor(np.asarray(error, np.float64)), slope, foreign, density)
+    resolution = tuning.default_resolution if width is None else tuning.resolution * width
+    sigma = slope * torch.as_tensor(np.asarray(error, np.float64))
+    return ObservedLines(q, sigma, slope, foreign, density, resolution * slope)
+
+
+def visible_shares(ordered: Tensor, lines: ObservedLines) -> Tensor:
+    """How much of an observed line each of calculated 1/d² `(C, H)`, ascending, is worth: half if two coincide."""
+    at_unit = (lines.resolution / lines.q.sqrt()).median()  # the resolution rises as the square root of q
+    gap = (ordered.diff(dim=1) / (at_unit * ordered[:, 1:].sqrt())).nan_to_num(1.0).clamp(max=1.0)
+    share = torch.ones_like(ordered)
+    share[:, 1:] = (1 + gap) / 2
+    share[:, :-1] -= (1 - gap) / 2
+    return share.clamp_(min=0.1)
 
 
 def calculated_q(basis: Tensor, x: Tensor) -> Tensor:

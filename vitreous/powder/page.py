@@ -17,11 +17,12 @@ _MEANING = (
 def indexed_page(result: IndexResult, command: str) -> str:
     """The HTML page of a result, with the command that writes the page."""
     solutions, fit = result.solutions, result.fit
-    sections = [Section("Cells", " ".join(f"{hint}." for hint in result.hints), tables=[_cells(solutions)])]
+    sections = [Section("Cells", " ".join(f"{remark}." for remark in result.remarks), tables=[_cells(solutions)])]
     if fit is not None:
         text = (
             f"Cell, zero shift, widths and background were refined on the whole pattern (Rwp {percent(fit.rwp)}), with "
-            "a free intensity for each line. Standard errors are in parentheses, in units of the last digit."
+            "a free intensity for each line. Standard errors are in parentheses, in units of the last digit. Shifts of "
+            f"the lines: {fit.shifts}."
         )
         figure = ("Observed and calculated pattern, and their difference", fit_figure(fit))
         rows = [list(row) for row in zip(COLUMNS, map(with_error, fit.cell, fit.errors), strict=True)]

@@ -15,6 +15,7 @@ Floats = NDArray[np.float64]
 MIN_POINTS = 50  # of a pattern; fewer are a list of peaks
 _MOST_COUNTS = 2.0**40
 _LEAST_ERROR = 1e-9  # of the highest intensity: smaller and, as the inverse, larger standard errors mean nothing
+_LARGEST_ANGLE = 360.0  # degrees: what is larger is another quantity
 _SAME_WAVELENGTH = 1e-4  # relative: two spellings of one wavelength
 
 
@@ -93,7 +94,8 @@ def check_pattern(pattern: Pattern) -> Pattern:
         k = int(np.flatnonzero(steps <= 0)[0])
         raise InputError(f"2θ: found {x[k + 1]:g} after {x[k]:g}, expected ascending angles")
     if x[0] < 0 or x[-1] > 180:
-        raise InputError(f"2θ: found {x[0]:g} to {x[-1]:g}, expected degrees within 0 to 180")
+        times = "; times of flight must be converted to d first" if x[-1] > _LARGEST_ANGLE else ""
+        raise InputError(f"2θ: found {x[0]:g} to {x[-1]:g}, expected degrees within 0 to 180{times}")
     if y.min() == y.max():
         raise InputError(f"intensity: found {y[0]:g} throughout, expected a pattern")
     noise = float(np.median(np.abs(np.diff(y))))  # about one standard deviation: peaks are too few to matter

@@ -18,6 +18,8 @@ ANODES: dict[str, tuple[float, float]] = {
 }
 CU_KALPHA1, CU_KALPHA2 = 1.540598, 1.544426  # as many instruments write them, 3 ppm from `ANODES`; for the simulator
 WAVELENGTH_RANGE = (0.1, 10.0)  # ångström, of a powder pattern
+_KEV_ANGSTROM = 12.398420  # energy of a photon times its wavelength
+_ELECTRONS = (0.0085, 0.049)  # ångström, of 1 MV to 59 kV
 _STATISTICAL_RATIO = 0.5  # Kα2 to Kα1: two electrons in 2p1/2, four in 2p3/2
 _LARGEST_SPLITTING = 1.05  # Kα2 over Kα1; 1.023 for W
 _ANODE_TOLERANCE = 1e-3  # relative
@@ -54,8 +56,18 @@ def radiation_from_user(wavelength: float | None, anode: str | None) -> Radiatio
     if wavelength is not None and not low <= wavelength <= high:
         units = (unit for unit, scale in (("nm", 10), ("pm", 0.01)) if low <= wavelength * scale <= high)
         hint = next((f"; is that in {unit}?" for unit in units), "")
+        if _ELECTRONS[0] <= wavelength <= _ELECTRONS[1]:
+            hint = "; for electrons, give the rings as a list of d with any wavelength in this range"
         raise InputError(f"wavelength: found {wavelength:g}, expected {low:g} to {high:g} ångström{hint}")
     return Radiation(wavelength)
+
+
+def wavelength_of_energy(energy: float) -> float:
+    """The wavelength in ångström of photons of an energy in keV; raises `InputError` if it is out of range."""
+    low, high = (_KEV_ANGSTROM / wavelength for wavelength in reversed(WAVELENGTH_RANGE))
+    if not low <= energy <= high:
+        raise InputError(f"energy: found {energy:g}, expected {low:.3g} to {high:.3g} keV")
+    return _KEV_ANGSTROM / energy
 
 
 def doublet_of(wavelength: float) -> tuple[float, float] | None:

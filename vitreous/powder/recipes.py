@@ -1,6 +1,8 @@
 """Unit cells from powder patterns: the rivals of the source document (S0), and the model that beats them."""
 
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 from vitreous.data import Source
 from vitreous.nn import CNNConfig, ViTConfig
@@ -8,7 +10,8 @@ from vitreous.powder.cell import FORMS
 from vitreous.powder.grid import POINTS, Q_AXIS
 from vitreous.powder.sim.effects import Effects
 from vitreous.powder.sim.line_lists import MAX_LINES, ROWS, list_source
-from vitreous.powder.sim.source import powder_source
+from vitreous.powder.sim.source import ALL, powder_source
+from vitreous.powder.sim.symmetry_source import symmetry_source
 from vitreous.train.config import TrainConfig
 from vitreous.train.recipe import Recipe
 from vitreous.train.supervised import SupervisedJob
@@ -49,7 +52,7 @@ def powder_best(source: Source, model: str, system: str) -> SupervisedJob:
         input=_INPUT, tokens="peaks", peaks=31, position="none", spacing=(Q_AXIS.spacing,), dim=384, depth=10, heads=6,
         head=(256,),
     )  # fmt: skip
-    return SupervisedJob(source, config, _MUON_SETTINGS, scale="root", hypotheses=4)
+    return SupervisedJob(source, config, _MUON_SETTINGS, scale="root", hypotheses=8 if system == ALL else 4)
 
 
 def powder_index(source: Source, model: str, system: str) -> SupervisedJob:
@@ -60,8 +63,31 @@ def powder_index(source: Source, model: str, system: str) -> SupervisedJob:
     """
     shape = (len(ROWS), MAX_LINES)
     config = ViTConfig(input=shape, tokens="lines", position="none", dim=320, depth=9, heads=5, head=(256,))
-    settings = replace(_MUON_SETTINGS, steps=16_000)
-    return SupervisedJob(source, config, settings, scale="none", hypotheses=8)
+    settings = replace(_MUON_SETTINGS, steps=16_000, lr=1.5e-3)
+    return SupervisedJob(source, config, settings, scale="none", hypotheses=16)
+
+
+def powder_symmetry(source: Source, model: str, system: str) -> SupervisedJob:
+    """Crystal system and extinction group from the raw profile of good and of poor measurements.
+
+    `vitreous train powder-symmetry --minutes 9 --out RUN`; `--model patches`, `peaks` and `cnn` are its rivals.
+    """
+    shared: dict[str, Any] = {"input": _INPUT, "dim": 256, "depth": 8, "heads": 4, "head": (256,)}
+    spacing = (Q_AXIS.spacing,)
+    patches: dict[str, Any] = {"patch": (60,), "stride": (40,), "stem": (32, 64)}
+    configs: dict[str, Callable[[], ViTConfig | CNNConfig]] = {
+        "vit": lambda: ViTConfig(tokens="profile", peaks=40, position="none", spacing=spacing, **patches, **shared),
+        "patches": lambda: ViTConfig(position="learned", **patches, **shared),
+        "peaks": lambda: ViTConfig(tokens="peaks", peaks=40, position="none", spacing=spacing, **shared),
+        "cnn": lambda: CNNConfig(
+            input=_INPUT, widths=(32, 64, 128, 256, 384), kernel=5, blocks=(2,), stem="large", nonlocal_after=(3,),
+            head=(256,),
+        ),
+    }  # fmt: skip
+    settings = replace(_MUON_SETTINGS, steps=12_000, batch=1024)
+    if model == "cnn":
+        settings = replace(settings, optimiser="adamw", lr=1e-3)
+    return SupervisedJob(source, configs[model](), settings, scale="root")
 
 
 def _patterns(model: str, system: str, **samples: int) -> Source:
@@ -70,9 +96,13 @@ def _patterns(model: str, system: str, **samples: int) -> Source:
 
 _TITLE, _QUESTION = "Simulated powder patterns", "the unit cell of a crystal system"
 VIT = Recipe("powder-vit", _TITLE, _QUESTION, _patterns, powder_vit, ("vit",), _SYSTEMS)
-CNN = Recipe("powder-cnn", _TITLE, _QUESTION, _patterns, powder_cnn, ("cnn",), _SYSTEMS)
-BEST = Recipe("powder-best", _TITLE, _QUESTION, _patterns, powder_best, ("vit",), _SYSTEMS)
+CNN = Recipe("powder-cnn", _TITLE, _QUESTION, _patterns, powder_cnn, ("cnn",), (*_SYSTEMS, ALL))
+BEST = Recipe("powder-best", _TITLE, _QUESTION, _patterns, powder_best, ("vit",), (*_SYSTEMS, ALL))
 INDEX = Recipe(
     "powder-index", "Simulated lists of lines", "lattices of every system, for the search of vitreous index",
     lambda model, system, **samples: list_source(**samples), powder_index, ("vit",),
+)  # fmt: skip
+SYMMETRY = Recipe(
+    "powder-symmetry", "Simulated powder patterns", "crystal system and extinction group from the raw profile",
+    lambda model, system, **samples: symmetry_source(**samples), powder_symmetry, ("vit", "patches", "peaks", "cnn"),
 )  # fmt: skip

@@ -9,8 +9,10 @@ import numpy as np
 from vitreous.core.errors import InputError
 from vitreous.core.extras import load_extra
 from vitreous.powder.cell import NAMES, cell_line, refined_parameters, volumes, with_error
+from vitreous.powder.lattice_prior import log_prior
 from vitreous.powder.peaks import Peaks
 from vitreous.powder.refinement import Fit, reflections
+from vitreous.powder.tuning import DOUBTS
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -19,9 +21,28 @@ if TYPE_CHECKING:
 class IndexedLine(NamedTuple):
     """An observed line with its Miller indices and calculated angle, both None if the cell does not explain it."""
 
-    two_theta: float
+    two_theta: float  # degrees
+    intensity: float | None  # relative to the strongest line; None if unknown
     hkl: tuple[int, int, int] | None
-    calculated: float | None
+    calculated: float | None  # degrees, zero shift included
+
+    @property
+    def difference(self) -> float | None:
+        """Observed less calculated angle in degrees."""
+        return None if self.calculated is None else self.two_theta - self.calculated
+
+    def to_dict(self) -> dict[str, Any]:
+        """The line as a record for JSON and tables."""
+        h, k, l = (None, None, None) if self.hkl is None else self.hkl  # noqa: E741 - the field's own names
+        angles = {"two_theta": self.two_theta, "calculated": self.calculated, "difference": self.difference}
+        rounded = {name: None if value is None else round(value, 5) for name, value in angles.items()}
+        return {"h": h, "k": k, "l": l, **rounded, "intensity": self.intensity, "foreign": self.hkl is None}
+
+
+_REFINED = (
+    "cell", "errors", "zero", "zero_error", "displacement", "displacement_error", "transparency", "transparency_error",
+    "rwp", "chi2", "unexplained",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -37,13 +58,15 @@ class Solution:
         f20: Smith and Snyder's figure of merit, in 1/°.
         indexed: number of lines that the cell explains.
         lines: number of lines that were used.
+        possible: number of calculated lines up to the last of these.
         zero: zero shift in degrees.
-        evidence: log-likelihood ratio of the lines under this cell and under chance.
+        evidence: log-likelihood ratio of the lines under this cell and under chance, with the prior of the lattice.
         probability: that this is the right lattice.
         unexplained: share of the crystal's own lines that the cell does not explain; weak lines count less.
         margin: of the best solution, its evidence above that of the next.
         wavelength: ångström.
         two_theta: angles of the lines that were used, in degrees.
+        intensity: of these lines, relative to the strongest; empty if unknown.
         tolerance: degrees within which a cell explains these lines.
         fit: refinement on the whole pattern, if there was one.
     """
@@ -60,10 +83,12 @@ class Solution:
     zero: float
     evidence: float
     probability: float
+    possible: int = field(default=0, repr=False)
     unexplained: float = field(default=0.0, repr=False)
     margin: float = field(default=0.0, repr=False)
     wavelength: float = field(default=0.0, repr=False)
     two_theta: tuple[float, ...] = field(default=(), repr=False)
+    intensity: tuple[float, ...] = field(default=(), repr=False)
     tolerance: tuple[float, ...] = field(default=(), repr=False)
     fit: Fit | None = field(default=None, repr=False, compare=False)
 
@@ -71,6 +96,11 @@ class Solution:
     def crystal_system(self) -> str:
         """The crystal system in which a rhombohedral lattice is trigonal."""
         return "trigonal" if self.centring == "R" else self.system
+
+    @property
+    def log_prior(self) -> float:
+        """The logarithm of how often crystals have such a lattice, which is part of the evidence."""
+        return log_prior(self.system, self.centring, float(volumes([self.cell])[0]))
 
     @property
     def refined(self) -> tuple[float, ...]:
@@ -90,12 +120,34 @@ class Solution:
         return f"{explained}, M20 {self.m20:.1f}, F20 {self.f20:.1f}, evidence {self.evidence:.1f}{margin}"
 
     @property
+    def doubts(self) -> str:
+        """What speaks against the solution, in words; empty if it is very likely."""
+        limits, found = DOUBTS, list[str]()
+        if self.probability > limits.probability:
+            return ""
+        if self.unexplained > limits.unexplained_lines:
+            found.append(f"{self.lines - self.indexed} of {self.lines} lines are unexplained")
+        if self.fit is not None and self.fit.unexplained > limits.unexplained_intensity:
+            found.append(f"{self.fit.unexplained:.0%} of the intensity is at no reflection")
+        if self.fit is not None and self.fit.rwp > limits.misfit * self.fit.rexp:
+            found.append(f"Rwp is {self.fit.rwp:.1%} where noise alone gives {self.fit.rexp:.1%}")
+        if 0 < self.margin < limits.margin:
+            found.append("another lattice explains the lines nearly as well")
+        if self.possible > limits.density * self.lines:
+            found.append(f"{self.possible} lines are possible where {self.lines} were observed")
+        if self.lines < limits.few_lines:
+            found.append(f"there are only {self.lines} lines")
+        return "; ".join(found)
+
+    @property
     def text(self) -> str:
         """The solution in a few lines of plain text."""
         cell = cell_line(self.conventional) if self.fit is None else refined_parameters(self.fit.cell, self.fit.errors)
         volume = float(volumes([self.refined])[0])
         first = f"{self.system} {self.centring}, probability {self.probability:.3f}"
-        return f"{first}\n{cell}, V = {volume:.1f} Å³, zero shift {self.zero:.3f}°\n{self.why}"
+        shifts = f"zero shift {self.zero:.3f}°" if self.fit is None else self.fit.shifts
+        lines = [first, f"{cell}, V = {volume:.1f} Å³, {shifts}", self.why]
+        return "\n".join([*lines, *([f"against it: {self.doubts}"] if self.doubts else [])])
 
     def __str__(self) -> str:
         return self.text
@@ -118,11 +170,12 @@ class Solution:
             return []
         hkl, calculated = self.reflections((0.1, min(179.0, self.two_theta[-1] + 1)), 2000)
         assigned = []
-        for angle, tolerance in zip(self.two_theta, self.tolerance, strict=True):
-            line, miss = IndexedLine(angle, None, None), np.abs(calculated - angle)
+        intensities = self.intensity or (None,) * len(self.two_theta)
+        for angle, intensity, tolerance in zip(self.two_theta, intensities, self.tolerance, strict=True):
+            line, miss = IndexedLine(angle, intensity, None, None), np.abs(calculated - angle)
             if miss.min(initial=np.inf) <= tolerance:
                 nearest = int(miss.argmin())
-                line = IndexedLine(angle, tuple(hkl[nearest].tolist()), float(calculated[nearest]))
+                line = line._replace(hkl=tuple(hkl[nearest].tolist()), calculated=float(calculated[nearest]))
             assigned.append(line)
         return assigned
 
@@ -184,6 +237,12 @@ class IndexResult:
         return None if self.best is None else self.best.fit
 
     @property
+    def remarks(self) -> list[str]:
+        """The hints, and what speaks against the first solution."""
+        against = [f"against the first cell: {self.best.doubts}"] if self.best is not None and self.best.doubts else []
+        return [*self.hints, *against]
+
+    @property
     def text(self) -> str:
         """Hints and solutions as plain text."""
         remarks = [self.error] if self.error is not None else list(self.hints)
@@ -195,10 +254,12 @@ class IndexResult:
     def to_dict(self) -> dict[str, Any]:
         """The result as JSON values."""
         record: dict[str, Any] = {"file": self.name, "solutions": [solution.to_dict() for solution in self.solutions]}
-        if self.hints:
-            record["hints"] = list(self.hints)
+        if self.best is not None:
+            record["lines"] = [line.to_dict() for line in self.best.indexed_lines()]
+        if self.remarks:
+            record["hints"] = self.remarks
         if self.error is not None:
             record["fault"] = self.error
         if self.fit is not None:
-            record["refined"] = {name: getattr(self.fit, name) for name in ("cell", "errors", "zero", "rwp", "chi2")}
+            record["refined"] = {name: getattr(self.fit, name) for name in _REFINED}
         return record

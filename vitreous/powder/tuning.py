@@ -33,6 +33,9 @@ class PeakTuning:
     rounds: int = 3  # rounds of adding peaks found in the residual
     width_spread: float = 0.05  # standard deviation of the log widths of single peaks about the common width
     individual_width: float = 30.0  # height over noise from which a peak has a width of its own
+    strong_divergence: float = 16.0  # 1e-4: an axial divergence that is tried beside the usual one
+    strong_divergence_error: float = 8.0  # 1e-4: its standard deviation
+    strong_divergence_gain: float = 0.1  # relative decrease of the cost for which it is taken
     axial_error: float = 0.6  # 1e-4: smallest error of the axial divergence, which shifts positions
 
 
@@ -98,6 +101,65 @@ class ErrorModel:
     zero: Levels = ((0.03, 0.6), (0.12, 0.4))  # standard deviations of zero shifts, degrees
 
 
+@dataclass(frozen=True)
+class ComparisonTuning:
+    """Constants of the comparison of lattices on the whole pattern, set by hand on about fifty simulated minerals."""
+
+    candidates: int = 3  # lattices that are refined
+    margin: float = 40.0  # evidence below the best lattice up to which others are refined
+    reflections: int = 150  # largest number of reflections of a refinement
+    misfit: float = 0.03  # relative error of the profile: no model describes a real line better
+    segment: float = 2.0  # full widths at half maximum: parts of the pattern in which a foreign line counts once
+    least_foreign: float = 0.003  # probability of a foreign line in a segment, beyond those that are left unexplained
+    seen: float = 2.5  # standard errors of its area from which a reflection is seen
+    reflection_cost: float = 1.0  # log-likelihood cost of a reflection that is seen
+    absence_cost: float = 0.1  # log-likelihood cost of a reflection that is not
+    switch: float = 3.0  # log-likelihood by which another lattice must be better
+    left_lines: int = 1  # lines that another lattice may leave unexplained
+    remaining_misfit: float = 0.5  # of the misfit of the first lattice, at most, under another one
+    least_misfit: float = 0.04  # χ² - 1 of a fit below which there is nothing left to explain
+
+    # Related lattices that are tried on the residual of a fit.
+    related_rounds: int = 2  # of trying them
+    related: int = 2  # superlattices that are refined
+    related_distortions: int = 4  # distortions that are refined
+    hopeless_chi2: float = 400.0  # χ² of a fit above which no distortion is tried
+    related_chi2: float = 3.0  # χ² of the fit of one of them, at most: a poor profile says little about lattices
+    largest_multiple: int = 6  # volume of a superlattice
+    apart: float = 1.0  # full widths at half maximum: nearer reflections are one line
+    clear_signal: float = 5.0  # signal-to-noise ratio of a line in the residual
+    position_tolerance: float = 0.2  # full widths at half maximum within which a superlattice explains it
+    least_covered: float = 0.01  # probability that a superlattice explains a line by chance, at least
+    most_covered: float = 0.25  # share of the pattern that is near additional reflections, at most
+    unexplained_cost: float = 1.5  # log-likelihood cost of a line that a superlattice leaves unexplained
+    superlattice_cost: float = 3.0  # log-likelihood cost of twice the volume
+    width_spread: float = 0.05  # of the logarithms of line widths, from which a distortion is possible
+    points_per_width: int = 5  # of a line, at most, on which distortions are tried
+    distortions: tuple[float, ...] = (0.0005, 0.0015, 0.004)  # relative changes of the reciprocal metric that are tried
+    remaining_distorted: float = 0.2  # of the misfit, at most: a poor profile gains by any splitting
+    distortion_gain: float = 0.1  # share of the misfit that one of them must remove without any refinement
+
+
+COMPARISON_TUNING = ComparisonTuning()
+
+
+@dataclass(frozen=True)
+class SymmetryTuning:
+    """Constants of the evidence of extinction symbols, set by hand on simulated minerals."""
+
+    misfit: float = 0.03  # relative error of the profile
+    smooth: float = 0.2  # of the range of 1/d: over which the mean intensity is taken
+    strengths: tuple[tuple[float, float], ...] = ((0.6, 1.3), (0.4, 0.15))  # weights of intensities, over the mean
+    weakest_mean: float = 1e-4  # of the largest intensity
+    overlap: float = 0.05  # correlation from which lines are treated together
+    largest_block: int = 8  # lines that are treated together, if there are weaker overlaps to cut
+    foreign: float = 0.01  # probability that an absent reflection carries the line of another phase
+    trust: float = 1.0  # power of the likelihood
+
+
+SYMMETRY_TUNING = SymmetryTuning()
+
+
 ERROR_MODEL = ErrorModel()
 QUICK_ERROR_MODEL = ErrorModel(
     detection=((0.85, 0.5), (0.5, 0.5)), foreign=((1.0, 0.6), (8.0, 0.4)), scale=((1.0, 0.5), (2.5, 0.5))
@@ -106,11 +168,27 @@ QUICK_ERROR_MODEL = ErrorModel(
 
 
 @dataclass(frozen=True)
+class DoubtLimits:
+    """Beyond which values `Solution.doubts` names a reason against a solution."""
+
+    probability: float = 0.9  # above it, no reasons are shown
+    unexplained_lines: float = 0.1  # share, weak lines count less
+    unexplained_intensity: float = 0.05  # share
+    misfit: float = 4.0  # Rwp over its expectation
+    margin: float = 5.0  # evidence
+    density: float = 2.5  # possible lines per observed line
+    few_lines: int = 12
+
+
+DOUBTS = DoubtLimits()
+
+
+@dataclass(frozen=True)
 class SearchTuning:
     """Constants of the search, its ranking and its hints.
 
     They were tuned on the first hundred random triclinic patterns, about a hundred minerals and the seven measured
-    patterns of `benchmarks/index_table.py`. `logistic` was fitted on 237 other simulated patterns by
+    patterns of `benchmarks/index_table.py`. The weights of the probability were fitted by
     `tools/fit_index_probability.py`. Angles are in degrees of 2θ unless stated otherwise.
     """
 
@@ -120,14 +198,17 @@ class SearchTuning:
     least_error: float = 0.002  # added in quadrature: systematic errors of instruments
     foreign_odds: float = 0.03  # odds that a line is foreign if intensities are unknown
     faint: float = 0.01  # of the strongest line: intensity at which a line is as likely foreign as not
-    fewest_lines: int = 4  # fewer lines are refused
+    faint_power: float = 1.3  # how fast these odds rise for weaker peaks of a pattern,
+    faint_power_of_lists: float = 0.65  # and for weaker lines of a list
+    fewest_lines: int = 3  # fewer lines are refused
     deciding_lines: int = 20  # lines of the crystal that the search uses
     coarse_lines: int = 13  # lines of the crystal for the first refinement of candidates
 
     # Evidence of a cell.
     errors: ErrorModel = ERROR_MODEL
     quick_errors: ErrorModel = QUICK_ERROR_MODEL
-    resolution: float = 1.5  # standard errors: closer reflections are observed as one line
+    resolution: float = 0.7  # full widths at half maximum: closer reflections are observed as one line
+    default_resolution: float = 0.05  # the same in degrees, if the width is not known
     parameter_cost: float = 5.0  # of a free parameter, in units of log-likelihood
     unexplained_errors: float = 4.0  # standard errors from the nearest reflection beyond which a line is unexplained
 
@@ -137,6 +218,9 @@ class SearchTuning:
         TrialEffort((-0.06, -0.04, -0.02, 0.0, 0.02, 0.04, 0.06), 0, 500, 12000, 12),
         TrialEffort(tuple(0.03 * step for step in range(-6, 7)), 3, 4000, 12000, 12),
     )
+
+    # Factors of the odds of foreign lines of further searches, among strong lines; another phase has the weak ones.
+    mixture_odds: tuple[float, ...] = (8.0, 34.0)
 
     # Trial cells from the first lines, for all systems but triclinic.
     cubic: TrialReflections = TrialReflections(24, 6, (1.0,))
@@ -161,6 +245,7 @@ class SearchTuning:
     proposals: int = 3000  # lattices proposed if high symmetry leaves a doubt; 0 does without the model
     weakest: tuple[float, ...] = (0.0, 0.01, 0.03)  # the list is read without lines below these shares of the strongest
     snapped: float = 0.75  # probability that a proposed length is moved to the nearest line
+    largest_zero: float = 0.3  # degrees, of a proposal
 
     # Refinement of candidates.
     simple_reflections: int = 150  # lowest reflections for the first refinement
@@ -170,23 +255,31 @@ class SearchTuning:
     best: int = 5  # candidates of a lattice that are returned
     reach: float = 0.02  # largest misfit of a candidate's lines that matters
 
-    # A candidate settles the search, and slower steps are skipped, if
-    sure_evidence: float = 1.75  # its evidence per line exceeds this,
-    densest: float = 3.0  # it has at most this many calculated lines per observed line,
-    most_left: float = 1.5  # and it leaves fewer of the crystal's own lines unexplained.
+    # A candidate settles the search, and slower steps are skipped, if it has at most
+    densest: float = 3.0  # calculated lines per observed line, and either
+    sure_evidence: float = 1.75  # more evidence per line than this, with
+    most_left: float = 1.5  # fewer of the crystal's own lines left unexplained; or
+    ample_evidence: float = 50.0  # more evidence in all, with
+    ample_left: float = 0.2  # a smaller share of the crystal's own lines left.
 
     # Ranking.
     same_lattice: float = 5e-3  # relative difference of lengths of equal lattices
     symmetry_strain: float = 3e-3  # relative change of lengths by imposing a symmetry that is tried
+    distortion_cost: float = 5.0  # log-likelihood cost of each parameter that a lower symmetry adds to the highest one
+    distortions: tuple[float, ...] = (0.003, 0.01)  # relative changes of 1/d² from which lower symmetries are refined
     exact_strain: float = 5e-4  # of one that is always imposed: no list of lines shows the difference
     related: int = 5  # related lattices that are refined
     longest_related: float = 30.0  # Å, axes of related lattices
     highest_index: int = 24  # Miller index of a reflection
+    shoulder: float = 2.0  # resolutions from a reflection within which a line may be a shoulder of the profile
+    superlattice_left: float = 0.4  # share of the unexplained lines that a superstructure may leave unexplained
     superlattice_cost: float = 4.0  # log-likelihood cost of a superstructure of twice the volume
-    logistic: tuple[float, ...] = (-2.71, 2.45, 1.69, 0.0, -2.41, 0.0, 0.0)  # weights of `ranking.features`
+    # Weights of `probability.features`, fitted on 420 simulated and measured cases of eleven kinds.
+    logistic: tuple[float, ...] = (0.59, 1.7, 0.17, 0.25, -1.09, -7.57, -1.02)
 
     # Hints.
-    doubt: float = 0.5  # probability below which a cell is doubtful and the whole pattern is not refined
+    hopeless: float = 0.05  # probability by its lines below which a cell is not refined on the whole pattern
+    doubt: float = 0.5  # probability below which a cell is doubtful
     few_lines: int = 12  # fewer lines do not determine a cell of low symmetry
 
 

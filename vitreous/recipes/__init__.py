@@ -13,6 +13,7 @@ RECIPES = {
     "powder-cnn": "vitreous.powder.recipes:CNN",
     "powder-best": "vitreous.powder.recipes:BEST",
     "powder-index": "vitreous.powder.recipes:INDEX",
+    "powder-symmetry": "vitreous.powder.recipes:SYMMETRY",
     "ising": "vitreous.gallery.ising.recipe:RECIPE",
     "ising-temperature": "vitreous.gallery.ising.recipe:TEMPERATURE",
     "showers": "vitreous.gallery.showers.recipe:RECIPE",

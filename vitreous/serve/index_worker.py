@@ -141,7 +141,7 @@ def _response(pattern: Pattern | None, result: IndexResult, options: IndexOption
     verdict = "none" if best is None else "likely" if best.probability >= _LIKELY else "unsure"
     return {
         "verdict": verdict,
-        "hints": [_without_dashes(hint) for hint in result.hints],
+        "hints": [_without_dashes(remark) for remark in result.remarks],
         "pattern": None if pattern is None else _pattern_record(pattern),
         "peaks": [] if result.peaks is None else _peak_records(result.peaks, wavelength),
         "cells": [

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from vitreous.core.errors import InputError, check_choice
+from vitreous.core.errors import InputError
 from vitreous.core.extras import load_extra
 from vitreous.powder.example import EXAMPLES
 from vitreous.powder.files import FORMATS
@@ -46,14 +46,18 @@ class Indexer:
         A file is read by `read`, not by the search processes: a file that takes long delays no search.
         """
         from vitreous.powder.indexing import IndexOptions
+        from vitreous.powder.known import Known, parse_ranges
+        from vitreous.powder.search import lattice_systems
         from vitreous.serve.index_worker import PatternFile, SearchJob
 
         request = body.request
-        for system in request.system or ():
-            check_choice("system", system, self._systems)
+        lattice_systems(request.system or ())
         radiation_from_user(request.wavelength, request.anode)
         systems = request.system or self._systems
-        options = IndexOptions(request.anode, request.wavelength, request.peaks, systems, request.most)
+        limits = (request.volume, request.range)
+        volume, used = (None if each is None else (each[0], each[1]) for each in limits)
+        known = Known(volume, used, parse_ranges(request.exclude or ()), request.zero)
+        options = IndexOptions(request.anode, request.wavelength, request.peaks, systems, request.most, known=known)
         if isinstance(request, IndexNumbers):
             job = SearchJob(options, self._limits, **_pattern_numbers(request))
         else:

@@ -12,6 +12,7 @@ _Anode = Annotated[_Text | None, Field(description="X-ray tube anode, e.g. Cu; r
 _Model = Annotated[_Text | None, Field(description="name of the model; optional if only one model is served")]
 _Target = Annotated[_Text | None, Field(description="class or quantity to explain")]
 _Maps = Annotated[_Texts | None, Field(description="maps to compute; default: attention and rollout, if available")]
+_Limits = Annotated[list[float], Field(min_length=2, max_length=2)]
 _Systems = Annotated[_Texts | None, Field(description="crystal systems to search; default: all")]
 
 
@@ -67,6 +68,10 @@ class _Index(RequestModel):
     peaks: Annotated[bool, Field(description="the numbers are a list of peaks, not a pattern")] = False
     system: _Systems = None
     most: Annotated[int, Field(ge=1, le=20, description="number of cells to return")] = 5
+    volume: Annotated[_Limits | None, Field(description="smallest and largest volume of the cell, Å³")] = None
+    range: Annotated[_Limits | None, Field(description="first and last 2θ to use, degrees")] = None
+    exclude: Annotated[_Texts | None, Field(description="2θ to leave out, e.g. 26.5 or 33.1-33.4")] = None
+    zero: Annotated[float | None, Field(description="known zero shift, degrees; none is fitted")] = None
 
 
 class IndexNumbers(_Index):

@@ -34,6 +34,7 @@ FIT = Fit(
     rwp=0.043,
     rexp=0.04,
     chi2=1.156,
+    unexplained=0.0,
     converged=True,
 )
 

@@ -285,6 +285,17 @@ def test_a_damaged_file_never_gives_a_traceback(tmp_path: Path, suffix: str, con
             assert "\n" not in str(error)  # noqa: PT017 - damage may also leave a pattern that can be read
 
 
+def test_times_of_flight_are_refused_saying_what_is_missing(tmp_path: Path) -> None:
+    bank = gsas("STD").replace(b"CONST", b"SLOG")
+    assert b"SLOG" in bank
+    (tmp_path / "x.gsa").write_bytes(bank)
+    with pytest.raises(InputError, match=r"found a bank of times of flight \(SLOG\), expected .* the calibration"):
+        read_pattern(tmp_path / "x.gsa")
+    (tmp_path / "x.xy").write_text(rows(100 * X, Y))
+    with pytest.raises(InputError, match="times of flight must be converted to d first"):
+        read_pattern(tmp_path / "x.xy")
+
+
 def test_noise_below_zero_is_accepted(tmp_path: Path) -> None:
     noise = np.random.default_rng(0).normal(0, 3, len(X))
     (tmp_path / "x.xy").write_text(rows(X, Y - 20 + noise))
@@ -295,6 +306,7 @@ def test_noise_below_zero_is_accepted(tmp_path: Path) -> None:
     ("message", "choice"),
     [
         (r"wavelength: found 0.073, expected 0.1 to 10 ångström; is that in nm\?", {"wavelength": 0.073}),
+        (r"wavelength: found 0.0251, .*; for electrons, give the rings as a list of d", {"wavelength": 0.0251}),
         (r"wavelength: found 154.06, expected 0.1 to 10 ångström; is that in pm\?", {"wavelength": 154.06}),
         ("wavelength: found 0, expected 0.1 to 10 ångström$", {"wavelength": 0}),
         ("wavelength: found -1.54, expected 0.1 to 10 ångström$", {"wavelength": -1.54}),

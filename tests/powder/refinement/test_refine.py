@@ -13,7 +13,7 @@ from vitreous.core.errors import InputError
 from vitreous.data import data_folder
 from vitreous.powder.cell import CENTRINGS, NAMES, targets
 from vitreous.powder.files import read_pattern
-from vitreous.powder.refinement import Fit, refine
+from vitreous.powder.refinement import Fit, refine, reflections
 from vitreous.powder.refinement.problem import Data, Problem
 from vitreous.powder.refinement.profile import START, Shape, profiles
 from vitreous.powder.refinement.shifts import SHIFT_COUNT
@@ -204,6 +204,15 @@ BAD: dict[str, dict[str, Any]] = {
     "wavelength: found 154, expected 0.05 to 20 Å": {"wavelength": 154.0},
     "ratio, zero: found 2, 0": {"ratio": 2.0},
 }
+
+
+def test_a_cell_that_no_line_determines_is_refused() -> None:
+    cell = [2.9, 6.2, 7.1, 90.0, 90.0, 90.0]
+    _, angles = reflections(cell, "orthorhombic", "P", 1.54, (10.0, 30.0))  # 0kl: nothing depends on a
+    x = np.arange(10, 30, 0.02)
+    y = 100 + sum(1000 * np.exp(-(((x - angle) / 0.06) ** 2)) for angle in angles)
+    with pytest.raises(InputError, match="parameters on which no line"):
+        refine(x, np.round(y), cell, wavelength=1.54, system="orthorhombic")
 
 
 @pytest.mark.parametrize("message", BAD)

@@ -25,7 +25,9 @@ def show_result(browser: Any, address: str, answer: str, **look: Any) -> Visit:
 
 def test_a_dropped_pattern_gives_its_cell_with_errors_and_units(indexed: tuple[Visit, str]) -> None:
     verdict = indexed[0].panel.locator(".verdict").inner_text()
-    assert re.search(r"monoclinic P\s+a = 5\.9[45]\d+\(\d+\) Å\s+b = 21\.(59|60)\d*\(\d+\) Å\s+c = 7\.53\d+\(\d+\) Å", verdict)
+    assert re.search(
+        r"monoclinic P\s+a = 5\.9[45]\d+\(\d+\) Å\s+b = 21\.(59|60)\d*\(\d+\) Å\s+c = 7\.53\d+\(\d+\) Å", verdict
+    )
     assert re.search(r"β = 103\.7\d+\(\d+\)°", verdict)
     assert re.search(r"probability (> )?\d+\.\d %", verdict)
     assert "Likely cell: monoclinic P" in indexed[0].panel.get_by_role("status").inner_text()

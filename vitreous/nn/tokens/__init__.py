@@ -12,11 +12,12 @@ from vitreous.nn.tokens.patches import PatchTokenizer as PatchTokenizer
 from vitreous.nn.tokens.patches import PatchTokens as PatchTokens
 from vitreous.nn.tokens.patches import kernel_shape as kernel_shape
 from vitreous.nn.tokens.patches import token_grid as token_grid
+from vitreous.nn.tokens.profile import ProfileTokens as ProfileTokens
 from vitreous.nn.tokens.sets import PackedTokens as PackedTokens
 from vitreous.nn.tokens.sets import SetTokenizer as SetTokenizer
 from vitreous.nn.tokens.sets import SetTokens as SetTokens
 
 TOKENIZERS: dict[str, type[TokenizerConfig]] = {
-    part.kind: part for part in (PatchTokens, SetTokens, PackedTokens, PeakTokens, LineTokens)
+    part.kind: part for part in (PatchTokens, SetTokens, PackedTokens, PeakTokens, ProfileTokens, LineTokens)
 }
 """Settings of each tokenizer, which build it, by the word for it in `ViTConfig(tokens=…)`."""

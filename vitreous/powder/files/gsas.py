@@ -4,16 +4,20 @@ import re
 
 import numpy as np
 
+from vitreous.core.errors import InputError
 from vitreous.powder.files.content import Content
 from vitreous.powder.files.header import radiation_from_header
+from vitreous.powder.files.headings import TIME_OF_FLIGHT
 from vitreous.powder.pattern import Floats, Pattern
 
 
 def read_gsas(content: Content) -> Pattern:
     """The first BANK of points, some with standard errors (ESD, FXYE); geddes reads the points."""
-    x, y = content.counts()
     lines = [line for match in re.finditer(r"[^\r\n]+", content.text()) if (line := match[0]).strip()]
     bank = next(index for index, line in enumerate(lines) if _is_bank(line))
+    if (times := re.search(r"\s(SLOG|RALF|LOG6|TIME_MAP)\b", lines[bank])) is not None:
+        raise InputError(f"found a bank of times of flight ({times[1]}), expected angles (CONST): {TIME_OF_FLIGHT}")
+    x, y = content.counts()
     body = [line for line in lines[bank + 1 :] if line.strip()[0] not in "#!"]
     end = next((index for index, line in enumerate(body) if _is_bank(line)), len(body))
     sigma: Floats | None = None

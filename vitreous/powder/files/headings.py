@@ -17,6 +17,8 @@ _LENGTH = r"(?:å|a|ang|[åa]ngstr[oö]ms?|(?P<nm>nm|nanomet(?:re|er)s?)|(?P<pm>
 _INVERSE = rf"(?:(?:1?/|inv(?:erse)?)?{_LENGTH}1?)?"
 _ANGLE = r"/?(?:deg(?:rees?)?|(?P<rad>rad(?:ians?)?))?"
 _EXPECTED = "expected 2θ, θ, d, 1/d, Q, sin θ or sin² θ"
+TIME_OF_FLIGHT = "times of flight also need the calibration of the diffractometer: convert them to d first"
+"""What is missing for the indexing of a time-of-flight pattern."""
 _ENERGY = "an energy-dispersive pattern also needs the fixed angle of its detector: convert it to d first"
 
 
@@ -44,7 +46,8 @@ _QUANTITIES = {
 }
 _REFUSED = {
     r"(?:photon)?energy(?:k?ev)?|e?k?ev": _ENERGY,
-    r"qsq\w*|sin2theta|tof\w*|timeofflight\w*|time[a-zµ]?s?|channels?|wavelength\w*|lambda\w*|omega|phi|chi": _EXPECTED,
+    r"tof\w*|timeofflight\w*|time[a-zµ]?s?": TIME_OF_FLIGHT,
+    r"qsq\w*|sin2theta|channels?|wavelength\w*|lambda\w*|omega|phi|chi": _EXPECTED,
 }
 _LETTER = re.compile(r"\W*[dqse](?![a-z])|\W*1\s*/", re.IGNORECASE)  # of a quantity, in a unit that is not known
 _UNIT = re.compile(rf"\(?(?:{_ANGLE}|{_INVERSE})")

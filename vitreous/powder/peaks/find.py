@@ -5,7 +5,7 @@ Candidates are maxima of a matched filter (`matched_filter`). The whole pattern 
 residual shows them, and insignificant ones are dropped.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -142,9 +142,13 @@ def _measured_points(y: Floats) -> Bools:
 def _decompose(model: PatternModel, noise: Noise, start: Parameters, step: float, strongest: float) -> Evaluation:
     """Fit the pattern, with updated variances, and choose its peaks; `strongest` is the height of a candidate."""
     tuning = model.tuning
-    deviation = model.prior[Shape.AXIAL, 1]
+    usual = model.prior[Shape.AXIAL].copy()
     model.prior[Shape.AXIAL, 1] = 0.1  # peaks that are still missing would look like asymmetry
     state, factor = model.fit(start, 5, 0.01)
+    if (divergence := _strong_divergence(model, start, state)) is not None:
+        usual[:2] = divergence, tuning.strong_divergence_error
+        model.prior[Shape.AXIAL] = usual
+        state, factor = model.fit(_with_divergence(model, start, divergence), 5, 0.01)
     for _ in range(tuning.rounds):
         keep = _significant(model, state, 2.0)
         model.variance = noise.variance(state.fitted) + (tuning.misfit * state.peaks) ** 2
@@ -158,7 +162,7 @@ def _decompose(model: PatternModel, noise: Noise, start: Parameters, step: float
         if keep.all() and not new.any():
             break
         state, factor = model.fit(state.parameters.select(keep, position[new], area[new]), 3, 0.01)
-    model.prior[Shape.AXIAL, 1] = deviation
+    model.prior[Shape.AXIAL] = usual
     width = model.median_width(state.parameters)
     for _ in range(2):
         keep = _significant(model, state, tuning.significance)
@@ -169,6 +173,35 @@ def _decompose(model: PatternModel, noise: Noise, start: Parameters, step: float
         if keep.all():
             break
     return state
+
+
+def _strong_divergence(model: PatternModel, start: Parameters, usual: Evaluation) -> float | None:
+    """The axial divergence in 1e-4 if it is much stronger than usual, else None.
+
+    Peaks that are still missing make lines look asymmetric, too, but as often to higher angles as to lower ones: a
+    strong divergence must improve the fit much more than its mirror image does.
+    """
+    tuning, prior = model.tuning, model.prior[Shape.AXIAL].copy()
+    gains, fitted = [], []
+    for divergence in (tuning.strong_divergence, -tuning.strong_divergence):
+        model.prior[Shape.AXIAL] = divergence, tuning.strong_divergence_error, -prior[3], prior[3]
+        state, _ = model.fit(_with_divergence(model, start, divergence), 6, 0.01)
+        gains.append(1 - state.cost / usual.cost)
+        fitted.append(float(state.parameters.shape[Shape.AXIAL]))
+    model.prior[Shape.AXIAL] = prior
+    strong = gains[0] > tuning.strong_divergence_gain and gains[0] > 3 * gains[1] and fitted[0] > 2 * prior[0]
+    return fitted[0] if strong else None
+
+
+def _with_divergence(model: PatternModel, start: Parameters, divergence: float) -> Parameters:
+    """Parameters with another axial divergence, without the peaks that lie in the tails that it gives stronger ones."""
+    shape = start.shape.copy()
+    shape[Shape.AXIAL] = divergence
+    tail = divergence * model.axial_reach(start)
+    place = (start.position[None, :] - start.position[:, None]) / tail[None, :]  # 0 at the stronger peak, 1 at the end
+    inside = (place > 0) & (place < 1) & (start.area[:, None] < start.area[None, :])
+    keep = np.flatnonzero(~inside.any(axis=1))
+    return replace(start, shape=shape).select(keep, NO_PEAKS, NO_PEAKS)
 
 
 def _report(model: PatternModel, state: Evaluation, most: int, strongest: float) -> Peaks:
@@ -221,9 +254,12 @@ def _in_tails(model: PatternModel, parameters: Parameters, position: Floats, are
 def _on_shoulders(model: PatternModel, parameters: Parameters) -> Bools:
     """Peaks that may be the wrong width or asymmetry of a neighbour: profiles differ between reflections."""
     position, area, tuning = parameters.position, parameters.area, model.tuning
-    distance = np.abs(position[:, None] - position[None, :]) / model.widths(parameters)[None, :]
+    distance = position[:, None] - position[None, :]
+    reach = tuning.shoulder * model.widths(parameters)
+    tail = parameters.shape[Shape.AXIAL] * model.axial_reach(parameters)  # towards lower angles below 90°
+    near = (distance < reach + np.maximum(-tail, 0)) & (distance > -reach - np.maximum(tail, 0))
     small = area[:, None] < tuning.shoulder_area * area[None, :]
-    return np.asarray(np.any((distance < tuning.shoulder) & small, axis=1))
+    return np.asarray(np.any(near & small, axis=1))
 
 
 def _weak_rows(position: Floats, weak: Bools, reach: Floats) -> Bools:

@@ -44,6 +44,13 @@ def filter_maxima(
     return grid[k] + step * np.clip((height[k + 1] - height[k - 1]) / 2 / bend, -0.5, 0.5), height[k]
 
 
+def signal_to_noise(x: Floats, y: Floats, variance: Floats, width: float) -> tuple[Floats, Floats]:
+    """An even grid of angles, and the signal-to-noise ratio that a peak of a width in degrees would have at each."""
+    step = float(np.median(np.diff(x)))
+    grid, values, variances = _even_grid(x, y, variance, step)
+    return grid, _filter(values, variances, max(0.8, width / step / FWHM_PER_SIGMA))[1]
+
+
 def _filter(y: Floats, variance: Floats, deviation: float) -> tuple[Floats, Floats]:
     """Height and signal-to-noise ratio of a Gaussian peak of `deviation` (in points) at every point."""
     reach = max(2, math.ceil(4 * deviation))

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from vitreous.core.errors import InputError
 from vitreous.powder.refinement.problem import Problem, State
 from vitreous.powder.refinement.profile import Array, Mask
 from vitreous.powder.refinement.shifts import SHIFT_COUNT
@@ -43,8 +44,10 @@ def line_positions(problem: Problem, state: State) -> LinePositions:
     columns = np.zeros((problem.count, len(problem.data.x)))
     columns[line, state.lines.points] = state.lines.by_position * areas[line] * problem.root[state.lines.points]
     columns = columns[moved]
-    information, pull = problem.eliminate(state, columns)
     derivatives = problem.positions(state.theta, problem.wavelengths[0])[1][moved]
+    if not derivatives.any(axis=0).all():
+        raise InputError("cell: has parameters on which no line of the pattern depends")
+    information, pull = problem.eliminate(state, columns)
     excess = problem.excess(state)
     return LinePositions(
         information / excess, pull / excess, derivatives, state.lines.width[moved], state.positions[moved]
@@ -76,11 +79,14 @@ def _solve(
     common = tuning.common_part * np.exp(-0.5 * distance**2)
     kernel = common + (1 - tuning.common_part) * np.eye(len(lines.width))
     errors = (share * lines.width)[:, None] * kernel * (share * lines.width)
-    # The offsets ε of the lines are eliminated: S (1 + K S)⁻¹ is the information that their errors K leave.
-    left = np.eye(len(errors)) + errors @ lines.information
-    information = lines.information @ np.linalg.inv(left)
+    # The offsets ε of the lines are eliminated: with S = L Lᵀ, the information that their errors K leave is
+    # S (1 + K S)⁻¹ = L (1 + Lᵀ K L)⁻¹ Lᵀ, which rounding cannot make negative.
+    eigenvalues, vectors = np.linalg.eigh((lines.information + lines.information.T) / 2)
+    factor = vectors * np.sqrt(np.maximum(eigenvalues, 0.0))
+    inner = np.eye(len(errors)) + factor.T @ errors @ factor
+    information = factor @ np.linalg.solve(inner, factor.T)
     information = (information + information.T) / 2
-    pull = np.linalg.solve(left.T, lines.pull)
+    pull = lines.pull - factor @ np.linalg.solve(inner, factor.T @ (errors @ lines.pull))
     derivatives = lines.derivatives[:, free]
     normal = derivatives.T @ information @ derivatives + np.diag(prior[free])
     right = derivatives.T @ pull - (prior * start)[free]
@@ -93,6 +99,6 @@ def _solve(
     values[free] += move
     # Evidence of the offsets, without constants.
     gain = float(right @ move + lines.pull @ errors @ pull)
-    volume = float(np.linalg.slogdet(left)[1] + np.linalg.slogdet(normal / size / size[:, None])[1])
+    volume = float(np.linalg.slogdet(inner)[1] + np.linalg.slogdet(normal / size / size[:, None])[1])
     volume += 2 * float(np.log(size).sum())
     return values, covariance, volume - gain

@@ -14,11 +14,13 @@ from vitreous.core.errors import InputError
 from vitreous.powder.bragg import bragg_angle
 from vitreous.powder.least_squares import Damping, Trial, minimise
 from vitreous.powder.pattern import MIN_POINTS, normalise_intensity
+from vitreous.powder.radiation import CU_KALPHA1
 from vitreous.powder.refinement.profile import HIGHEST, LOWEST, Array, Mask, Profiles, Shape, profiles
 from vitreous.powder.refinement.shifts import SHIFT_COUNT, shift_functions
 
 _REFERENCE_S = 0.17  # 1/Å, half of 1/d at the reference angle of the profile; 30° for copper radiation
-_KNOT_DISTANCE = 6.0  # degrees of 2θ between knots of the background
+_KNOT_DISTANCE = 4.0  # degrees of 2θ between knots of the background, for copper radiation: amorphous humps are wider
+_KNOT_LIMITS = (1.5, 6.0)  # degrees, for other wavelengths
 _BLOCK = 256  # points
 _SETTLED = 0.1  # standard errors: smaller steps end the refinement
 _LARGEST_SINE = 0.99999
@@ -85,7 +87,7 @@ class Problem:
             np.array([*[end] * self.first_shape, *shape]) for end, shape in ((-np.inf, LOWEST), (np.inf, HIGHEST))
         )
         self.root = 1 / np.sqrt(data.variance)
-        self.splines = _splines(data.x)
+        self.splines = _splines(data.x, wavelengths[0])
         self.strict = np.arange(self.count + self.splines.shape[1]) < self.count  # linear unknowns that must be ≥ 0
         self._splines_root = self.splines * self.root[:, None]
         self._splines_gram = self._splines_root.T @ self._splines_root
@@ -131,9 +133,11 @@ class Problem:
         """Normal matrix of the free parameters with the linear ones projected out, and its right-hand side."""
         jacobian = state.jacobian[:, self.free] * self.root[:, None]
         cross = np.concatenate([state.columns @ jacobian, self._splines_root.T @ jacobian])[state.present]
-        projected = cross.T @ np.linalg.solve(_add_ridge(state.gram[np.ix_(state.present, state.present)]), cross)
         away = (self.expected - state.theta)[self.free] * self.prior[self.free]
-        return jacobian.T @ jacobian - projected + np.diag(self.prior[self.free]), jacobian.T @ state.residual + away
+        with np.errstate(over="ignore", invalid="ignore"):  # a step from a state that far off is rejected
+            solved = np.linalg.solve(_add_ridge(state.gram[np.ix_(state.present, state.present)]), cross)
+            matrix = jacobian.T @ jacobian - cross.T @ solved + np.diag(self.prior[self.free])
+        return matrix, jacobian.T @ state.residual + away
 
     def eliminate(self, state: State, columns: Array) -> tuple[Array, Array]:
         """Normal equations of further unknowns, given the other ones of the pattern are fitted along.
@@ -195,9 +199,10 @@ class Problem:
         return attempt
 
 
-def _splines(x: Array) -> Array:
+def _splines(x: Array, wavelength: float) -> Array:
     """Cubic B-splines on even knots for the background: `(points, n)`."""
-    pieces = max(1, round((x[-1] - x[0]) / _KNOT_DISTANCE))
+    distance = float(np.clip(_KNOT_DISTANCE * wavelength / CU_KALPHA1, *_KNOT_LIMITS))
+    pieces = max(1, round((x[-1] - x[0]) / distance))
     u = np.abs((x - x[0])[:, None] * pieces / (x[-1] - x[0]) - np.arange(-1, pieces + 2))
     return np.asarray(np.where(u < 1, 4 - 6 * u**2 + 3 * u**3, np.clip(2 - u, 0, None) ** 3) / 6)
 
@@ -246,7 +251,25 @@ def _solve_nonnegative(gram: Array, right: Array, strict: Mask, present: Mask) -
         else:  # exchanging one at a time cannot cycle
             wrong &= np.arange(len(wrong)) == np.flatnonzero(wrong)[-1]
         present = present ^ wrong
+    else:
+        solution = _solve_by_active_set(gram, right, strict)
+        present = ~strict | (solution > 0)
     return np.maximum(solution, np.where(strict, 0, -np.inf)) / size, present
+
+
+def _solve_by_active_set(gram: Array, right: Array, strict: Mask) -> Array:
+    """The same by Lawson and Hanson's method, which is slower and does not cycle."""
+    from scipy.optimize import nnls  # takes long to import
+
+    loose = ~strict
+    inverse = np.linalg.inv(gram[np.ix_(loose, loose)])
+    cross = gram[np.ix_(strict, loose)] @ inverse
+    factor = np.linalg.cholesky(_add_ridge(gram[np.ix_(strict, strict)] - cross @ gram[np.ix_(loose, strict)]))
+    target = np.linalg.solve(factor, right[strict] - cross @ right[loose])
+    solution = np.zeros_like(right)
+    solution[strict] = nnls(factor.T, target)[0]
+    solution[loose] = inverse @ (right[loose] - gram[np.ix_(loose, strict)] @ solution[strict])
+    return solution
 
 
 def select_data(two_theta: Array, intensity: Array, sigma: Array | None, limit: tuple[float, float] | None) -> Data:

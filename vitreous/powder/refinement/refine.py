@@ -13,7 +13,7 @@ import torch
 from threadpoolctl import threadpool_limits
 
 from vitreous.core.errors import InputError, check_choice
-from vitreous.powder.cell import CENTRINGS, FORMS, check_cell, free_indices, full_cell
+from vitreous.powder.cell import CENTRINGS, FORMS, check_cell, free_indices, full_cell, with_error
 from vitreous.powder.refinement.metric import ReciprocalMetric, cell_from_elements, metric_of_cell, reflection_forms
 from vitreous.powder.refinement.positions import fit_positions, line_positions
 from vitreous.powder.refinement.problem import Data, Problem, State, select_data
@@ -24,6 +24,7 @@ _SHIFTS = Shifts(0.03, 0.02, 0.02)  # degrees: expected size of zero shift and d
 _SPREAD = Shape(math.inf, 0.4, 0.4, math.inf, 0.3, 0.01, 0.2)  # expected size of the profile parameters
 _METRIC_SPREAD = 0.005  # relative error of the first reciprocal metric
 _EDGE = 0.2  # degrees: lines are fitted this far beyond the end of a range
+_SIGNIFICANT = 4.0  # standard errors: a smaller excess of intensity is noise
 _TRIALS = 3  # starting points that are followed through the first range
 _EARLY = frozenset({"metric", "zero", "log_width", "mixing"})  # parameters of the first stage
 _LATER = frozenset({"slope", "dip", "axial"})
@@ -52,6 +53,7 @@ class Fit:
         rwp: weighted profile residual, √(Σ w (o - c)² / Σ w o²).
         rexp: the rwp expected from noise alone.
         chi2: (rwp / rexp)².
+        unexplained: share of the intensity of the lines that is significant and at no reflection.
         converged: whether the last steps were small relative to the errors.
     """
 
@@ -74,7 +76,24 @@ class Fit:
     rwp: float
     rexp: float
     chi2: float
+    unexplained: float
     converged: bool
+
+    @property
+    def shifts(self) -> str:
+        """The shifts of all lines with standard errors, in words."""
+        names = ("zero", "displacement", "transparency")
+        values = (with_error(getattr(self, name), getattr(self, f"{name}_error")) for name in names)
+        return ", ".join(f"{name} {value}°" for name, value in zip(names, values, strict=True))
+
+
+@dataclass(frozen=True)
+class Refinement:
+    """A refinement as least squares: its last problem and state, for questions that a `Fit` does not answer."""
+
+    problem: Problem
+    state: State
+    fit: Fit
 
 
 def refine(
@@ -111,6 +130,18 @@ def refine(
         limit: first and last 2θ to use, degrees.
         most: largest number of reflections; the range ends where there are more.
     """
+    return refinement(
+        two_theta, intensity, cell, wavelength=wavelength, wavelength2=wavelength2, ratio=ratio, system=system,
+        centring=centring, sigma=sigma, zero=zero, displacement=displacement, limit=limit, most=most,
+    ).fit  # fmt: skip
+
+
+def refinement(
+    two_theta: Array, intensity: Array, cell: Sequence[float], *, wavelength: float, wavelength2: float | None = None,
+    ratio: float = 0.0, system: str = "triclinic", centring: str = "P", sigma: Array | None = None, zero: float = 0.0,
+    displacement: bool = True, limit: tuple[float, float] | None = None, most: int = 200,
+) -> Refinement:  # fmt: skip
+    """The same as `refine`, with the problem and its solution."""
     check_choice("system", system, FORMS)
     check_choice("centring", centring, CENTRINGS)
     check_cell(list(cell))
@@ -133,7 +164,8 @@ def refine(
     with threadpool_limits(1):  # the matrices are small: several threads would mostly wait for each other
         problem, state, converged = stages.run(displacement and wavelength2 is not None)
         free = np.array([*[True] * (len(lattice.first) + 1), displacement, displacement])
-        return _fit(problem, state, hkl, lattice, system, converged, free)
+        fit = _fit(problem, state, hkl, lattice, system, converged, free)
+        return Refinement(problem, state, fit)
 
 
 def refine_profile(
@@ -252,8 +284,20 @@ def _fit(
         rwp=math.sqrt(float(residual @ residual) / weighted),
         rexp=math.sqrt(freedom / weighted),
         chi2=float(residual @ residual) / freedom,
+        unexplained=_unexplained_share(problem, state),
         converged=converged,
     )
+
+
+def _unexplained_share(problem: Problem, state: State) -> float:
+    """The share of the intensity above the background that the lines do not describe, in parts as wide as a line."""
+    data = problem.data
+    part = ((data.x - data.x[0]) / float(np.median(state.lines.width))).astype(int)
+    left = np.bincount(part, data.y - state.calculated)
+    error = np.sqrt(np.bincount(part, data.variance))
+    described = float(np.sum(state.calculated - state.background))
+    unexplained = float(left[left > _SIGNIFICANT * error].sum())
+    return unexplained / max(unexplained + described, 1e-300)
 
 
 def _cell_with_errors(

@@ -3,8 +3,10 @@
 Random numbers come from torch's default generator of the device, so `torch.manual_seed` determines all of them.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -20,7 +22,7 @@ Device = torch.device | str
 
 _FALL_OFF = (2.5, 6.0)  # Å², Debye-Waller factors that replace form factors and vibration of the atoms
 _MAX_LENGTH = 30.0  # Å
-_HOLOHEDRIES = {  # a space group with the point symmetry of the lattice
+HOLOHEDRIES = {  # a space group with the point symmetry of the lattice
     "triclinic": 2, "monoclinic": 10, "orthorhombic": 47, "tetragonal": 123, "trigonal": 191, "hexagonal": 191,
     "cubic": 221,
 }  # fmt: skip
@@ -57,13 +59,36 @@ class Crystals:
     lines: Lines
 
 
-def random_crystals(system: str, count: int, s_max: float, device: Device = "cpu") -> Crystals:
-    """Crystals of a system with all lines up to 1/d = `s_max` (1/Å).
+class Reflections(NamedTuple):
+    """The n reflections of B random crystals of a system, one of each set with the same d."""
 
-    Intensities follow Wilson's statistics: |F|² has an exponential distribution or, in centrosymmetric groups, that of
-    a squared normal variable. The mean |F|² is inversely proportional to the multiplicity, so that all lines of a
-    powder are equally strong on average.
+    system: str
+    cell: Tensor  # (B, 6)
+    group: Tensor  # (B,), numbers of the space groups
+    hkl: Tensor  # (n, 3)
+    s: Tensor  # (n,), 1/d in 1/Å
+    owner: Tensor  # (n,), the crystal of each reflection
+    centric: Tensor  # (n,), whether the group of the crystal has an inversion centre
+    multiplicity: Tensor  # (n,), of the set
+
+
+def wilson_intensities(drawn: Reflections) -> Tensor:
+    """Intensities `(n,)` by Wilson's statistics.
+
+    |F|² has an exponential distribution or, in centrosymmetric groups, that of a squared normal variable. Its mean is
+    inversely proportional to the multiplicity, so that all lines of a powder are equally strong on average.
     """
+    normal = torch.randn_like(drawn.s)
+    wilson = torch.where(drawn.centric, normal.square(), -torch.rand_like(drawn.s).clamp(min=1e-12).log())
+    fall = torch.empty(len(drawn.cell), device=drawn.s.device).uniform_(*_FALL_OFF)
+    return wilson * torch.exp(-fall[drawn.owner] * drawn.s.square() / 2)
+
+
+def random_crystals(
+    system: str, count: int, s_max: float, device: Device = "cpu",
+    intensities: Callable[[Reflections], Tensor] = wilson_intensities,
+) -> Crystals:  # fmt: skip
+    """Crystals of a system with all lines up to 1/d = `s_max` (1/Å)."""
     check_choice("system", system, space_groups.SYSTEMS)
     cell = random_cells(system, count, device)
     table = _table(system, s_max, torch.device(device))
@@ -73,15 +98,12 @@ def random_crystals(system: str, count: int, s_max: float, device: Device = "cpu
     present = (square < s_max**2) & table.present[group]
     owner, place = present.nonzero(as_tuple=True)
     s = square[owner, place].sqrt()
-    centric = table.centric[group][owner]
-    normal = torch.randn_like(s)
-    wilson = torch.where(centric, normal.square(), -torch.rand_like(s).clamp(min=1e-12).log())
-    fall = torch.empty(count, device=device).uniform_(*_FALL_OFF)
-    hkl, metric = table.hkl[place], inverse[owner]
+    hkl, metric, number = table.hkl[place], inverse[owner], table.numbers[group]
+    centric, multiplicity = table.centric[group][owner], table.multiplicity[place]
+    intensity = intensities(Reflections(system, cell, number, hkl, s, owner, centric, multiplicity))
     along = hkl[:, :1] * metric[:, 0] + hkl[:, 1:2] * metric[:, 1] + hkl[:, 2:] * metric[:, 2]  # (n, 3)
     tilt = along.square() / (s.square()[:, None] * metric.diagonal(dim1=1, dim2=2))
-    intensity = wilson * torch.exp(-fall[owner] * s.square() / 2)
-    return Crystals(cell, table.numbers[group], Lines(s, intensity, owner, tilt, table.directions, count))
+    return Crystals(cell, number, Lines(s, intensity, owner, tilt, table.directions, count))
 
 
 def random_cells(system: str, count: int, device: Device = "cpu") -> Tensor:
@@ -132,6 +154,7 @@ class _Table:
 
     hkl: Tensor  # (M, 3)
     products: Tensor  # (M, 6): h², k², l², kl, hl, hk
+    multiplicity: Tensor  # (M,)
     numbers: Tensor  # (G,), numbers of the space groups
     present: Tensor  # (G, M), whether the group has the reflection
     centric: Tensor  # (G,)
@@ -145,8 +168,9 @@ def _table(system: str, s_max: float, device: torch.device) -> _Table:
         raise InputError(f"s_max: found {s_max:g}, expected 0 to 2 per ångström")
     prior, numbers = load_table("prior"), np.array(space_groups.groups_of_system(system))
     most = [int(length * s_max) for length in _longest_axes(system)]
-    rotations, translations = space_groups.operations(_HOLOHEDRIES[system])
-    hkl = space_groups.unique_reflections(rotations, translations, most).hkl.double()
+    rotations, translations = space_groups.operations(HOLOHEDRIES[system])
+    unique = space_groups.unique_reflections(rotations, translations, most)
+    hkl = unique.hkl.double()
     images = torch.einsum("mi,nij->nmj", hkl, torch.as_tensor(rotations, dtype=torch.float64))
     frequency = prior["frequency"][numbers - 1]
     numbers, frequency = numbers[frequency > 0], frequency[frequency > 0]
@@ -154,6 +178,7 @@ def _table(system: str, s_max: float, device: torch.device) -> _Table:
     return _Table(
         hkl.float().to(device),
         torch.stack([hkl[:, i] * hkl[:, j] for i, j in PAIRS], dim=1).float().to(device),
+        unique.multiplicity.float().to(device),
         torch.as_tensor(numbers, device=device),
         (~torch.stack(absent)).any(1).to(device),
         torch.tensor([space_groups.centrosymmetric(int(n)) for n in numbers], device=device),

@@ -82,6 +82,11 @@ def _centring_vectors(number: int) -> NDArray[np.int64]:
     return np.asarray(table["centrings"][rows].astype(np.int64))
 
 
+def centring_vectors(number: int) -> NDArray[np.float64]:
+    """Translations `(n, 3)` of the lattice in fractions of the cell, the first (0, 0, 0)."""
+    return _centring_vectors(number) / 24
+
+
 def operations(number: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """Rotations `(n, 3, 3)` and translations `(n, 3)`, fractions of the cell in [0, 1), including centring."""
     centrings, table = _centring_vectors(number), load_table("tables")
