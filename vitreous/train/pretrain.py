@@ -39,7 +39,7 @@ from vitreous.zoo.weights import load_model, save_model
 REST = "pretraining.safetensors"
 
 _VIEWS: dict[Any, Augment] = {  # default changes that leave a sample the same, by tokens or number of axes
-    "peaks": Augment(gain=0.1, baseline=0.05, noise=0.02),
+    **dict.fromkeys(("peaks", "profile"), Augment(gain=0.1, baseline=0.05, noise=0.02)),
     "lines": Augment(),
     **dict.fromkeys(("set", "packed"), Augment(noise=0.1)),
     1: Augment(shift=2.0, gain=0.1, baseline=0.1, noise=0.05),
