@@ -31,6 +31,7 @@ from benchmarks.index_table import alone, calibration, off
 from vitreous.powder import index_peaks
 from vitreous.powder.bragg import two_theta_from_s
 from vitreous.powder.lattice import niggli, primitive
+from vitreous.powder.probability import features
 from vitreous.powder.radiation import CU_KALPHA1
 from vitreous.powder.sim import space_groups
 from vitreous.powder.sim.crystals import Crystals, random_crystals
@@ -116,7 +117,7 @@ def index_list(case: Case) -> dict[str, Any]:
         "case": list(case),
         "rank": exact.index(True) + 1 if True in exact else None,
         "seconds": seconds,
-        "probability": best.probability if best else 0.0,
+        "features": features(solutions) if best else None,
         "system": best.system if best else None,
         "evidence": [solution.evidence for solution in solutions[:3]],
         "right_system": best is not None and exact[0] and best.system == case.system,

@@ -27,6 +27,7 @@ from vitreous.insight.evaluation import confidence_error
 from vitreous.powder import index_peaks
 from vitreous.powder.indexing import IndexOptions, index_pattern
 from vitreous.powder.pattern import Pattern
+from vitreous.powder.probability import features
 from vitreous.powder.radiation import CU_KALPHA1
 from vitreous.powder.solution import Solution
 
@@ -104,7 +105,7 @@ def answer(case: Case) -> dict[str, Any]:
     return {
         "case": list(case),
         "right": right,
-        "probability": best.probability if best else 0.0,
+        "features": features(solutions) if best else None,
         "system": best.system if best else None,
         "evidence": best.evidence if best else 0.0,
     }
@@ -122,7 +123,8 @@ def show(records: list[dict[str, Any]]) -> None:
     groups["all mixtures"] = mixtures
     for name, group in groups.items():
         if group:
-            p, right = (np.array([record[key] for record in group]) for key in ("probability", "right"))
+            p = np.array([index_table.probability(record) for record in group])
+            right = np.array([record["right"] for record in group])
             wrong = f"{np.mean(~right & (p > _SURE)):.1%}", f"{p[~right].max(initial=0.0):.2f}"
             mean, error = f"{statistics.fmean(p.tolist()):.2f}", f"{confidence_error(p, right):.3f}"
             table.add_row(name, str(len(group)), f"{right.mean():.1%}", *wrong, mean, error)

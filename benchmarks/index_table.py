@@ -45,6 +45,7 @@ from vitreous.powder.files import read_pattern
 from vitreous.powder.indexing import IndexOptions, index_pattern
 from vitreous.powder.lattice import niggli, primitive
 from vitreous.powder.pattern import Pattern
+from vitreous.powder.probability import features, probability_from
 from vitreous.powder.sim import space_groups
 from vitreous.powder.sim.crystals import Lines, random_crystals
 from vitreous.powder.sim.effects import Effects
@@ -216,9 +217,10 @@ def done(case: Case) -> dict[str, Any]:
     record: dict[str, Any] = {"case": list(case), "rank": rank, "seconds": seconds, "truth": truth.tolist()}
     if result.solutions:
         best = result.solutions[0]
-        record |= {"probability": best.probability, "evidence": best.evidence, "m20": best.m20, "lines": best.lines}
+        record |= {"features": features(result.solutions), "evidence": best.evidence, "m20": best.m20}
         record["error"] = float(np.minimum(wrong[0], 1.0).mean())
-        record |= {"system": best.system, "centring": best.centring, "cell": list(best.cell), "indexed": best.indexed}
+        record |= {"system": best.system, "centring": best.centring, "cell": list(best.cell)}
+        record |= {"lines": best.lines, "indexed": best.indexed}
     if result.fit is not None and rank == 1:
         refined = primitive(np.array([result.fit.cell]), result.solutions[0].centring)[0]
         record["lengths"] = float(np.median(off(refined, truth)[:3]))
@@ -234,10 +236,15 @@ def has_right_system(record: dict[str, Any]) -> bool:
     return bool((record["system"], record["centring"]) == (true_system, lattice.centring))
 
 
+def probability(record: dict[str, Any]) -> float:
+    """The first cell's probability with the weights of today: they may change without a new search; 0 for no cell."""
+    return probability_from(record["features"]) if record.get("features") else 0.0
+
+
 def calibration(found: list[dict[str, Any]]) -> float:
     """Expected calibration error of the first cell's probability."""
-    probability = np.array([record.get("probability", 0.0) for record in found])
-    return confidence_error(probability, np.array([record["rank"] == 1 for record in found]))
+    probabilities = np.array([probability(record) for record in found])
+    return confidence_error(probabilities, np.array([record["rank"] == 1 for record in found]))
 
 
 def show(records: list[dict[str, Any]]) -> None:

@@ -26,6 +26,7 @@ FEW: dict[str, dict[str, int]] = {
     "powder-cnn": _PATTERNS,
     "powder-best": _PATTERNS,
     "powder-index": {"train": 200, "validation": 100, "test": 100},
+    "powder-symmetry": {"train": 14, "validation": 28, "test": 28},
     "lensing": {"train": 24, "validation": 40, "test": 40},
     "ising": {"train": 4, "validation": 2, "test": 4, "sweeps": 2},
     "ising-temperature": {"train": 40, "validation": 20, "test": 40, "sweeps": 2},

@@ -32,6 +32,9 @@ from vitreous.powder.solution import Solution
 _EXACT = 0.005  # relative
 _FIRST = 10_000  # number of the first crystal, list or mixture: the benchmarks' are below
 _SURE = 0.5
+_KEPT = (
+    "system", "centring", "cell", "evidence", "indexed", "lines", "possible", "unexplained", "m20", "f20", "volume",
+)  # fmt: skip
 
 Job = tuple[str, Any]  # a kind and a case of one of the benchmarks
 
@@ -84,8 +87,10 @@ def record(job: Job) -> dict[str, Any]:
         "job": _name(job),
         "features": features(solutions) if best else None,
         "right": bool(right),
-        "answer": best.to_dict() if best else None,
-        "evidence": [solution.evidence for solution in solutions[:3]],
+        "fit": {name: getattr(best.fit, name) for name in ("rwp", "rexp", "chi2", "unexplained")}
+        if best is not None and best.fit is not None
+        else None,
+        "solutions": [{name: getattr(each, name) for name in _KEPT} for each in solutions[:5]],
     }
 
 

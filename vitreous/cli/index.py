@@ -28,6 +28,7 @@ def index(
     exclude: Annotated[tuple[str, ...], arg(metavar="ANGLE...")] = (),
     zero: float | None = None,
     most: int = 5,
+    symmetry: bool = False,
     figure: Path | None = None,
     report: Path | None = None,
     cif: Path | None = None,
@@ -50,6 +51,8 @@ def index(
         exclude: angles to leave out, degrees: single lines or ranges, e.g. 26.5 33.1-33.4.
         zero: known zero shift of the diffractometer, degrees: the angles are corrected by it, and none is fitted.
         most: largest number of cells to show.
+        symmetry: also say what the whole profile tells about crystal system and space group; where no cell is likely,
+            this is always said.
         figure: file of a figure of the fit, for one pattern: .png, .pdf or .svg.
         report: file of an HTML page about the result, for one pattern.
         cif: CIF file of the first cell, for one pattern.
@@ -82,7 +85,7 @@ def index(
             raise InputError(f"found both energy {energy:g} and wavelength {wavelength:g}, expected one of them")
         wavelength = wavelength_of_energy(energy)
     known = Known(volume, two_theta, parse_ranges(exclude), zero)
-    options = IndexOptions(anode, wavelength, peaks, system or tuple(LATTICES), most, known=known)
+    options = IndexOptions(anode, wavelength, peaks, system or tuple(LATTICES), most, symmetry=symmetry, known=known)
     if len(paths) == 1:
         results = [index_file(paths[0], options)]
     else:

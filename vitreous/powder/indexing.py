@@ -9,6 +9,7 @@ from functools import partial
 from itertools import chain
 from multiprocessing import get_context
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -28,8 +29,11 @@ from vitreous.powder.radiation import radiation_from_user
 from vitreous.powder.ranking import Ranking
 from vitreous.powder.search import LATTICES, find_candidates, lattice_systems
 from vitreous.powder.solution import IndexResult, Solution
-from vitreous.powder.tuning import SEARCH_TUNING, SearchTuning
+from vitreous.powder.tuning import PROFILE_TUNING, SEARCH_TUNING, SearchTuning
 from vitreous.powder.whole_pattern import refine_best
+
+if TYPE_CHECKING:
+    from vitreous.powder.profile_symmetry import ProfileSymmetry
 
 Floats = NDArray[np.float64]
 Progress = Callable[[Iterable[IndexResult], int], Iterable[IndexResult]]
@@ -48,6 +52,7 @@ class IndexOptions:
     most: int = 5  # largest number of solutions
     refine: bool = True  # refine the best cell on the whole pattern if its probability is high enough
     hints: bool = True  # look for signs of a wrong wavelength
+    symmetry: bool = False  # say what the whole profile tells about the symmetry, also where there is a likely cell
     known: Known = NOTHING_KNOWN  # volume, zero shift, angles that count
     tuning: SearchTuning = SEARCH_TUNING  # constants of the search
 
@@ -135,11 +140,12 @@ def index_peaks(
 
 
 def _search(
-    line_list: LineList, wavelength: float, options: IndexOptions, width: float | None = None
-) -> tuple[list[Solution], Ranking]:
+    line_list: LineList, wavelength: float, options: IndexOptions, width: float | None = None,
+    symmetry: "ProfileSymmetry | None" = None,
+) -> tuple[list[Solution], Ranking]:  # fmt: skip
     """The unit cells that explain lines, best first, and what ranked them.
 
-    `width` is the lines' full width at half maximum in degrees.
+    `width` is the lines' full width at half maximum in degrees, `symmetry` what the whole profile says.
     """
     radiation_from_user(wavelength, None)
     systems, tuning = lattice_systems(options.systems), options.known.narrow(options.tuning)
@@ -154,7 +160,7 @@ def _search(
 
     with _single_thread():
         candidates = find_candidates(every, systems, propose_lattices if tuning.proposals else None, tuning)
-        ranking = Ranking(every, angle, errors, heights, wavelength, systems, options.known, tuning)
+        ranking = Ranking(every, angle, errors, heights, wavelength, systems, options.known, tuning, symmetry)
         return ranking.rank(candidates, options.most), ranking
 
 
@@ -170,16 +176,33 @@ def index_pattern(
     ratio = 0.0 if wavelength2 is None else ratio
     pattern = options.known.select(pattern)
     peaks = find_peaks(pattern.two_theta, pattern.intensity, pattern.sigma, wavelength, wavelength2, ratio)
+    few = len(peaks.two_theta) < PROFILE_TUNING.few_lines
+    symmetry = _profile_symmetry(pattern) if few or options.symmetry else None
     solutions: list[Solution] = []
     if len(peaks.two_theta) >= options.tuning.fewest_lines:
         line_list = check_lines(peaks.two_theta, peaks.intensity, peaks.error, wavelength, options.tuning)
         if len(line_list.two_theta) >= options.tuning.fewest_lines:
             width = float(np.median(peaks.width))
-            solutions, ranking = _search(line_list, wavelength, options, width)
+            solutions, ranking = _search(line_list, wavelength, options, width, symmetry if few else None)
     if options.refine and solutions and solutions[0].probability >= options.tuning.hopeless:
         solutions = refine_best(pattern, solutions, peaks, ranking.describe, options.tuning)
+    doubtful = not solutions or solutions[0].probability < options.tuning.doubt
+    if doubtful and symmetry is None:
+        symmetry = _profile_symmetry(pattern)
+    if symmetry is not None:
+        symmetry = symmetry.with_solutions(solutions) if doubtful or options.symmetry else None
     hints = pattern_hints(pattern, solutions, options.tuning) if options.hints else ()
-    return IndexResult(pattern.name, solutions, hints, peaks=peaks)
+    return IndexResult(pattern.name, solutions, hints, peaks=peaks, symmetry=symmetry)
+
+
+def _profile_symmetry(pattern: Pattern) -> "ProfileSymmetry | None":
+    """What the whole profile says about the symmetry; None for a pattern outside the range of the model."""
+    from vitreous.powder.profile_symmetry import predict_symmetry  # loads a model, which few searches need
+
+    try:
+        return predict_symmetry(pattern)
+    except InputError:
+        return None
 
 
 def index_peak_list(

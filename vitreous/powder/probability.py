@@ -13,13 +13,18 @@ from vitreous.powder.tuning import SEARCH_TUNING, SearchTuning
 
 def with_probabilities(solutions: Sequence[Solution], tuning: SearchTuning = SEARCH_TUNING) -> list[Solution]:
     """Solutions, best first, with probabilities: the first by logistic regression, the others share the remainder."""
-    weighted = sum(feature * weight for feature, weight in zip(features(solutions), tuning.logistic, strict=True))
-    first = 1 / (1 + math.exp(-weighted))
+    first = probability_from(features(solutions), tuning)
     highest = next_evidence(solutions)
     total = math.exp(-highest) + sum(math.exp(s.evidence - highest) for s in solutions[1:])
     others = [min(first, (1 - first) * math.exp(s.evidence - highest) / total) for s in solutions[1:]]
     best = replace(solutions[0], margin=solutions[0].evidence - highest)
     return [replace(s, probability=p) for s, p in zip([best, *solutions[1:]], [first, *others], strict=True)]
+
+
+def probability_from(values: Sequence[float], tuning: SearchTuning = SEARCH_TUNING) -> float:
+    """The probability of a first solution with these features."""
+    weighted = sum(value * weight for value, weight in zip(values, tuning.logistic, strict=True))
+    return 1 / (1 + math.exp(-weighted))
 
 
 def next_evidence(solutions: Sequence[Solution]) -> float:

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import torch
@@ -29,7 +29,10 @@ from vitreous.powder.probability import with_probabilities
 from vitreous.powder.reciprocal import cell_from_reciprocal, metric_from_cell, reflections_in_range
 from vitreous.powder.search import Candidate
 from vitreous.powder.solution import Solution
-from vitreous.powder.tuning import SearchTuning
+from vitreous.powder.tuning import PROFILE_TUNING, SearchTuning
+
+if TYPE_CHECKING:
+    from vitreous.powder.profile_symmetry import ProfileSymmetry
 
 Floats = NDArray[np.float64]
 
@@ -48,6 +51,7 @@ class Ranking:
     systems: Sequence[str]  # crystal systems that an answer may have
     known: Known
     tuning: SearchTuning
+    symmetry: "ProfileSymmetry | None" = None  # what the profile says, where lines are few
 
     def rank(self, candidates: Sequence[Candidate], most: int) -> list[Solution]:
         """Distinct lattices, each in its highest symmetry, best first, with probabilities."""
@@ -99,15 +103,17 @@ class Ranking:
             return cells, zeros
         lines, x = self.lines, metric_from_cell("triclinic", torch.as_tensor(cells))
         basis = reflections_in_range("triclinic", "P", x, lines, self.tuning.highest_index)
-        start = torch.as_tensor(zeros)
-        x, zero = refine_on_lines(lines, basis, x, rounds=5, start=len(lines.q), zero=start, tuning=self.tuning)
+        x, zero = self._refined("triclinic", basis, x, torch.as_tensor(zeros), rounds=5)
         scores = evidence("triclinic", lines, basis, x, zero, self.tuning)
         best = scores.topk(min(self.tuning.related, len(x))).indices
         best = best[scores[best] > 0]
         return niggli(cell_from_reciprocal("triclinic", x[best]).numpy()), zero[best].numpy()
 
     def _with_superlattice(self, solutions: list[Solution]) -> list[Solution]:
-        """The solutions with a superlattice of the best one put first, if it explains lines that the best does not."""
+        """The solutions and a superlattice of the best one, if it explains lines that the best does not.
+
+        It comes first if it explains most of them.
+        """
         best, lines, highest = solutions[0], self.lines, self.tuning.highest_index
         x = metric_from_cell("triclinic", torch.tensor([best.cell], dtype=torch.float64))
         own = reflections_in_range("triclinic", "P", x, lines, highest)
@@ -129,14 +135,19 @@ class Ranking:
         gain = superlattice_gains(lines, own, x, zero, left, q, self.tuning)
         gain -= self.tuning.superlattice_cost * torch.as_tensor(multiples[larger]).log2() + math.log(len(cells))
         place = int(gain.argmax())
-        still = unexplained_lines(lines, q[place], best.zero, self.tuning.unexplained_errors) & left
-        if gain[place] <= 0 or still.sum() > self.tuning.superlattice_left * left.sum():
+        if gain[place] <= 0:
             return solutions
+        still = unexplained_lines(lines, q[place], best.zero, self.tuning.unexplained_errors) & left
+        superlattice = self._solutions(cells[place : place + 1], zero.numpy())
         score = best.evidence + float(gain[place])
-        larger_lattice = self._solutions(cells[place : place + 1], zero.numpy())
-        found = [replace(each, evidence=score + each.log_prior - best.log_prior) for each in larger_lattice]
+        larger_lattice = [replace(each, evidence=score + each.log_prior - best.log_prior) for each in superlattice]
         near = self.tuning.same_lattice
-        return found + [s for s in solutions if not any(same_lattice(s.cell, first.cell, near) for first in found)]
+        others = [s for s in solutions if not any(same_lattice(s.cell, new.cell, near) for new in larger_lattice)]
+        if still.sum() <= self.tuning.superlattice_left * left.sum():
+            return larger_lattice + others
+        # Where many lines are foreign, it may explain some of them by chance: then it is only a rival.
+        rivals = [replace(each, evidence=min(each.evidence, best.evidence)) for each in larger_lattice]
+        return sorted(others + rivals, key=lambda solution: -solution.evidence)
 
     def _solutions(self, cells: Floats, zeros: Floats) -> list[Solution]:
         """Primitive cells `(n, 6)` with zero shifts `(n,)` as solutions, but those of no allowed crystal system."""
@@ -179,9 +190,23 @@ class Ranking:
         if distort:
             start = _distortions(start, tuning.distortions)
         basis = reflections_in_range(system, option.centring, start, lines, tuning.highest_index)
-        zeros = start.new_full((len(start),), zero)
-        x, zeros = refine_on_lines(lines, basis, start, 6, len(lines.q), zeros, tuning=tuning)
+        x, zeros = self._refined(system, basis, start, start.new_full((len(start),), zero), rounds=6)
         return self._line_fit(option, basis, x, zeros)
+
+    def _refined(self, system: str, basis: Tensor, start: Tensor, zeros: Tensor, rounds: int) -> tuple[Tensor, Tensor]:
+        """Metrics `(C, P)` and zero shifts `(C,)` refined on all lines.
+
+        Each lattice is refined twice: once every line counts, once only those near a reflection, since where most lines
+        are foreign, they pull the cell. The result with more evidence is returned.
+        """
+        fits = [
+            refine_on_lines(self.lines, basis, start, rounds, len(self.lines.q), zeros, reach, self.tuning)
+            for reach in (math.inf, self.tuning.reach)
+        ]
+        every, near = (evidence(system, self.lines, basis, x, zero, self.tuning) for x, zero in fits)
+        better = near > every
+        x = torch.where(better[:, None], fits[1][0], fits[0][0])
+        return x, torch.where(better, fits[1][1], fits[0][1])
 
     def _line_fit(self, option: Bravais, basis: Tensor, x: Tensor, zeros: Tensor) -> "_LineFit":
         """The metric among `(C, P)` with most evidence, with its zero shift among `(C,)`."""
@@ -193,6 +218,8 @@ class Ranking:
         score = float(scores[best])
         if score > -1e8:
             score += log_prior(system, option.centring, float(volumes(primitive(cell[None], option.centring))[0]))
+            if self.symmetry is not None:
+                score += PROFILE_TUNING.trust * self.symmetry.support(system, option.centring)
         return _LineFit(option, basis, x, zeros, score, cell)
 
     def _described(self, fit: "_LineFit") -> Solution:

@@ -53,11 +53,12 @@ def find_candidates(
     """The best candidates of every lattice; slow systems are searched only if the others leave a doubt.
 
     The first of the lines are searched; all of them decide whether there is a doubt. Then the strong lines are searched
-    alone: those of the larger part of a mixture. `propose` returns triclinic
-    reciprocal metrics `(C, 6)` and zero shifts `(C,)` of a trained model.
+    alone, if intensities are known: those of the larger part of a mixture. `propose` returns triclinic reciprocal
+    metrics `(C, 6)` and zero shifts `(C,)` of a trained model.
     """
     candidates, settled = _find_among(every, systems, propose, tuning)
-    for factor in () if settled else tuning.mixture_odds:
+    has_strong = bool(every.foreign.max() > every.foreign.min())
+    for factor in tuning.mixture_odds if has_strong and not settled else ():
         strong = every.with_foreign_odds(factor)
         if float((1 - strong.foreign).sum()) > tuning.fewest_lines:
             more, settled = _find_among(strong, systems, propose, tuning)

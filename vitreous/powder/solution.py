@@ -17,6 +17,8 @@ from vitreous.powder.tuning import DOUBTS
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from vitreous.powder.profile_symmetry import ProfileSymmetry
+
 
 class IndexedLine(NamedTuple):
     """An observed line with its Miller indices and calculated angle, both None if the cell does not explain it."""
@@ -218,6 +220,8 @@ class IndexResult:
         solutions: best first; the first one holds the refinement on the whole pattern.
         hints: what may be wrong, one sentence each.
         peaks: lines found in the pattern; None for a peak list.
+        symmetry: what the whole profile and the cells say about the symmetry; None unless it was asked for or is all
+            that can be said.
     """
 
     name: str
@@ -225,6 +229,7 @@ class IndexResult:
     hints: Sequence[str] = ()
     error: str | None = None
     peaks: Peaks | None = None
+    symmetry: "ProfileSymmetry | None" = None
 
     @property
     def best(self) -> Solution | None:
@@ -238,9 +243,10 @@ class IndexResult:
 
     @property
     def remarks(self) -> list[str]:
-        """The hints, and what speaks against the first solution."""
+        """The hints, what speaks against the first solution, and what the profile says about the symmetry."""
         against = [f"against the first cell: {self.best.doubts}"] if self.best is not None and self.best.doubts else []
-        return [*self.hints, *against]
+        symmetry = [f"symmetry by the whole profile: {self.symmetry.text}"] if self.symmetry is not None else []
+        return [*self.hints, *against, *symmetry]
 
     @property
     def text(self) -> str:
@@ -258,6 +264,8 @@ class IndexResult:
             record["lines"] = [line.to_dict() for line in self.best.indexed_lines()]
         if self.remarks:
             record["hints"] = self.remarks
+        if self.symmetry is not None:
+            record["symmetry"] = self.symmetry.to_dict()
         if self.error is not None:
             record["fault"] = self.error
         if self.fit is not None:

@@ -160,6 +160,17 @@ class SymmetryTuning:
 SYMMETRY_TUNING = SymmetryTuning()
 
 
+@dataclass(frozen=True)
+class ProfileTuning:
+    """Constants of what the raw profile says about the symmetry, set by hand on simulated minerals."""
+
+    few_lines: int = 15  # fewer lines: the profile guides the choice of a cell
+    trust: float = 0.5  # power of the model's probabilities beside those of the lines, which it sees, too
+
+
+PROFILE_TUNING = ProfileTuning()
+
+
 ERROR_MODEL = ErrorModel()
 QUICK_ERROR_MODEL = ErrorModel(
     detection=((0.85, 0.5), (0.5, 0.5)), foreign=((1.0, 0.6), (8.0, 0.4)), scale=((1.0, 0.5), (2.5, 0.5))
