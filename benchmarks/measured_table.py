@@ -69,7 +69,7 @@ class Answer(NamedTuple):
         for order in itertools.permutations(range(3)):  # the axes may have other names
             renamed = [*order, *(3 + place for place in order)]
             if np.abs(cell[renamed] / self.case.cell - 1).max() < _SAME:
-                return ((cell[renamed] - self.case.cell) / np.array(errors)[renamed])[free]
+                return (cell[renamed] - self.case.cell)[free] / np.array(errors)[renamed][free]
         return np.zeros(0)
 
 

@@ -2,15 +2,18 @@
 
     python -m benchmarks.symmetry_table                                     # the model of the package, minutes
     python -m benchmarks.symmetry_table --models runs/vit runs/cnn          # runs of the recipe powder-symmetry
+    python -m benchmarks.symmetry_table --cells --count 60 --jobs 2         # the package's, with cells, half an hour
 
 Rows: minerals of the data folder (setting VITREOUS_DATA), as often as they occur there, simulated with the effects of a
 laboratory and 1000, 100 and 50 counts in the strongest line; the measured reference minerals of
 `measured/rockjock_half.npz` whose system the list of minerals tells, and among them those that are no clays. Columns
 for each model: the share with the right crystal system, the right extinction group, the right group among the first
 five, and the calibration error of the system's probability. `commonest` always says what is most frequent in the row.
+`with cells` is the answer of `vitreous index --symmetry`, which knows the cells that explain the lines, too.
 """
 
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
@@ -22,8 +25,10 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
+from benchmarks.index_table import alone
 from vitreous.data.builtin import data_folder
 from vitreous.insight.evaluation import confidence_error
+from vitreous.powder.indexing import IndexOptions, index_pattern
 from vitreous.powder.pattern import Pattern
 from vitreous.powder.profile_symmetry import ProfileSymmetry, predict_symmetry, symmetry_model
 from vitreous.powder.radiation import CU_KALPHA1, CU_KALPHA2
@@ -140,13 +145,26 @@ def show(cases: Sequence[Case], guesses: dict[str, list[ProfileSymmetry]]) -> No
     Console(width=140).print(table)
 
 
-def evaluate(models: dict[str, Predictor], count: int) -> None:
+def with_cells(case: Case) -> ProfileSymmetry:
+    """The symmetry of a pattern by its profile and by the cells that explain its lines."""
+    symmetry = index_pattern(case.pattern, IndexOptions(hints=False, symmetry=True)).symmetry
+    assert symmetry is not None  # the patterns are in the range of the model
+    return symmetry
+
+
+def evaluate(models: dict[str, Predictor], count: int, cells: bool = False, jobs: int = 1) -> None:
     """Ask every model about every pattern and print the table."""
     cases = [*simulated_cases(count), *reference_cases()]
     guesses: dict[str, list[ProfileSymmetry]] = {name: [] for name in models}
     for case in track(cases, "reading profiles"):
         for name, model in models.items():
             guesses[name].append(predict_symmetry(case.pattern, model))
+    if cells:
+        distinct = {id(case.pattern): case for case in cases}  # some patterns are in two rows
+        with ProcessPoolExecutor(jobs, initializer=alone) as pool:
+            found = track(pool.map(with_cells, distinct.values()), "indexing", total=len(distinct))
+            answers = dict(zip(distinct, found, strict=True))
+        guesses["with cells"] = [answers[id(case.pattern)] for case in cases]
     show(cases, guesses)
     for name, every in guesses.items():
         wrong = [
@@ -157,15 +175,17 @@ def evaluate(models: dict[str, Predictor], count: int) -> None:
         print(f"{name}, wrong reference minerals: {'; '.join(wrong)}")
 
 
-def main(models: tuple[Path, ...] = (), count: int = 1000) -> None:
+def main(models: tuple[Path, ...] = (), count: int = 1000, cells: bool = False, jobs: int = 1) -> None:
     """Print the table.
 
     Args:
         models: folders of runs; the model of the package if there are none.
         count: simulated minerals.
+        cells: index every pattern, too.
+        jobs: processes that index, of one thread each.
     """
     named: dict[str, Predictor] = {path.name: load(path) for path in models}  # type: ignore[misc]
-    evaluate(named or {"package": symmetry_model()}, count)
+    evaluate(named or {"package": symmetry_model()}, count, cells, jobs)
 
 
 if __name__ == "__main__":

@@ -66,15 +66,19 @@ def centring_of(rotations: np.ndarray, translations: np.ndarray) -> str | None:
 
 
 def name_in_setting(number: int, rotations: np.ndarray, translations: np.ndarray) -> str:
-    """The Hermann-Mauguin symbol in a setting, as gemmi has it, else the standard one."""
-    ops = []
-    for rotation, translation in zip(rotations, translations, strict=True):
-        op = gemmi.Op()
-        op.rot = (np.round(rotation).astype(int) * gemmi.Op.DEN).tolist()
-        op.tran = np.round(translation * gemmi.Op.DEN).astype(int).tolist()
-        ops.append(op.wrap())
-    group = gemmi.find_spacegroup_by_ops(gemmi.GroupOps(ops))
-    return (group or gemmi.find_spacegroup_by_number(number)).hm
+    """The Hermann-Mauguin symbol in a setting, as gemmi has it for one of the possible origins."""
+    for origin in product((0, 0.25, 0.5, 0.75), repeat=3):
+        ops = []
+        for rotation, translation in zip(rotations, translations, strict=True):
+            op = gemmi.Op()
+            op.rot = (np.round(rotation).astype(int) * gemmi.Op.DEN).tolist()
+            moved = translation + origin - rotation @ origin
+            op.tran = np.round(moved * gemmi.Op.DEN).astype(int).tolist()
+            ops.append(op.wrap())
+        group = gemmi.find_spacegroup_by_ops(gemmi.GroupOps(ops))
+        if group is not None:
+            return str(group.hm)
+    raise ValueError(f"space group {number}: found no symbol in this setting")
 
 
 HKL = torch.cartesian_prod(*(torch.arange(-BOX, BOX + 1, dtype=torch.float64),) * 3)

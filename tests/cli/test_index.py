@@ -32,6 +32,15 @@ def test_a_pattern_is_indexed_refined_and_drawn(tmp_path: Path, capsys: pytest.C
     assert "refined on the whole pattern" in out
 
 
+def test_the_symmetry_by_the_profile_is_told_on_request(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pattern = simulated(tmp_path / "rutile.xy")
+    capsys.readouterr()
+    main(["index", str(pattern), "--system", "tetragonal", "--symmetry"])
+    assert "symmetry by the whole profile: tetragonal " in capsys.readouterr().out.replace("\n", " ")
+    main(["index", str(pattern), "--system", "tetragonal", "--json"])
+    assert "symmetry" not in json.loads(capsys.readouterr().out)[0]
+
+
 def test_a_list_of_lines_is_indexed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     squares = np.array([3, 4, 8, 11, 12, 16, 19, 20, 24, 27])
     angles = 2 * np.degrees(np.arcsin(1.540593 / 2 / 5.6402 * np.sqrt(squares)))

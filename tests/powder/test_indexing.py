@@ -226,6 +226,25 @@ def test_weak_foreign_lines_do_not_hide_the_cell() -> None:
     assert same_lattice(best.cell, niggli(np.array([cell]))[0], 2e-3)
 
 
+def test_lines_of_another_phase_do_not_pull_the_cell() -> None:
+    cell, centring = CELLS["orthorhombic"]
+    lines = angles("orthorhombic", centring, cell, 24)
+    foreign = np.random.default_rng(2).uniform(lines[0], lines[-1], 28)  # more than the crystal has
+    strength = np.concatenate([np.full(len(lines), 0.6), np.full(28, 0.04)])
+    best = index_peaks(np.concatenate([lines, foreign]), strength, wavelength=WAVELENGTH)[0]
+    assert np.sort(best.conventional[:3]) == pytest.approx(np.sort(cell[:3]), rel=1e-3)
+
+
+def test_a_pattern_whose_first_line_is_above_40_degrees_is_indexed() -> None:
+    torch.manual_seed(0)
+    effects = Effects(**(CLEAN.to_dict() | {"counts": (1e5, 1e5), "two_theta": (30.0, 120.0)}))
+    iron = crystal_from_cell((2.8665,) * 3 + (90.0,) * 3, 229, effects.s_max)
+    pattern = simulate_pattern(iron, effects)
+    best = index(pattern.two_theta, pattern.intensity, wavelength=WAVELENGTH)[0]
+    assert (best.system, best.centring) == ("cubic", "I")
+    assert best.conventional[0] == pytest.approx(2.8665, rel=1e-3)
+
+
 @pytest.mark.parametrize("missing", range(3))
 def test_zones_hold_the_cell_though_some_of_its_first_lines_are_missing(missing: int) -> None:
     cell, _ = CELLS["triclinic"]

@@ -90,19 +90,20 @@ def _absent_lines(symbol: ExtinctionSymbol, lines: Sequence[Indices]) -> Mask:
 def _equal_reflections(refined: Refinement, system: str, centring: str) -> list[Indices]:
     """For each line of the fit, all reflections `(m, 3)` with its 1/d², one of each ±h."""
     lattice = metric_of_cell(list(refined.fit.cell), system)
-    form = refined.problem.form
-    farthest = float((form @ lattice.first).max()) * (1 + 1e-6)  # 1/d², 1/Å²
+    own = np.empty_like(refined.fit.hkl)  # by line
+    own[np.argsort(refined.state.positions)] = refined.fit.hkl
+    farthest = float(np.einsum("ni,ij,nj->n", own, lattice.inverse, own).max()) * (1 + 1e-6)  # 1/d², 1/Å²
     a, b, c = (np.array(refined.fit.cell[:3]) * math.sqrt(farthest)).astype(int).tolist()
     hkl = np.mgrid[0 : a + 1, -b : b + 1, -c : c + 1].reshape(3, -1).T
     hkl = hkl[(np.sign(hkl) @ np.array([9, 3, 1]) > 0) & allowed_by_centring(hkl, centring)]
     hkl = hkl[np.einsum("ni,ij,nj->n", hkl, lattice.inverse, hkl) <= farthest]
-    pairs = np.stack([hkl[:, i] * hkl[:, j] * (1 if i == j else 2) for i, j in PAIRS], axis=1)
-    rows = np.concatenate([form / lattice.scale, pairs @ lattice.forms.T])
-    _, label = np.unique(np.round(2 * rows).astype(np.int64), axis=0, return_inverse=True)
+    every = np.concatenate([own, hkl])
+    pairs = np.stack([every[:, i] * every[:, j] * (1 if i == j else 2) for i, j in PAIRS], axis=1)
+    _, label = np.unique(np.round(2 * pairs @ lattice.forms.T).astype(np.int64), axis=0, return_inverse=True)
     line_of = np.full(int(label.max()) + 1, -1)
-    line_of[label[: len(form)]] = np.arange(len(form))
-    line = line_of[label[len(form) :]]
-    return [hkl[line == n] for n in range(len(form))]
+    line_of[label[: len(own)]] = np.arange(len(own))
+    line = line_of[label[len(own) :]]
+    return [hkl[line == n] for n in range(len(own))]
 
 
 def _areas(refined: Refinement, tuning: SymmetryTuning) -> tuple[Array, Array]:

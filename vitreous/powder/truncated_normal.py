@@ -8,13 +8,14 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import log_ndtr
+from scipy.special import erfcx, log_ndtr
 
 Floats = NDArray[np.float64]
 
 _SWEEPS = 30
 _DAMPING = 0.8
 _SETTLED = 1e-4
+_FAR = -50.0  # standard deviations: truncated further out, moments follow from their asymptotic series
 _LEAST_PRECISION = 1e-9  # of a site, relative to that of the likelihood
 
 
@@ -37,15 +38,17 @@ def moments(mean: Floats, variance: Floats, prior: Prior) -> Moments:
     """Of normal densities of means and variances `(n,)` times a prior on x ≥ 0."""
     rate = 1 / prior.means  # (k, n)
     deviation = np.sqrt(variance)
-    shifted = mean - rate * variance
-    z = shifted / deviation
-    tail = log_ndtr(z)
-    logs = np.log(prior.weights)[:, None] + np.log(rate) - rate * mean + rate**2 * variance / 2 + tail
+    z = (mean - rate * variance) / deviation
+    left = np.minimum(z, 0)
+    near = np.log(erfcx(-left / math.sqrt(2)) / 2) - mean**2 / variance / 2  # no difference of two large numbers
+    far = -rate * mean + rate**2 * variance / 2 + log_ndtr(z)
+    logs = np.log(prior.weights)[:, None] + np.log(rate) + np.where(z < 0, near, far)
     log_integral = np.logaddexp.reduce(logs, axis=0)
     share = np.exp(logs - log_integral)
-    hazard = np.exp(-0.5 * z**2 - 0.5 * math.log(2 * math.pi) - tail)  # density over tail of a standard normal
-    first = shifted + deviation * hazard
-    second = shifted**2 + variance + shifted * deviation * hazard
+    hazard = math.sqrt(2 / math.pi) / erfcx(-z / math.sqrt(2))  # density over tail of a standard normal
+    t = 1 / np.minimum(z, _FAR) ** 2
+    first = deviation * np.where(z > _FAR, z + hazard, np.sqrt(t) * (1 - 2 * t + 10 * t**2))
+    second = variance * np.where(z > _FAR, 1 + z * (z + hazard), 2 * t - 10 * t**2 + 74 * t**3)
     expected = (share * first).sum(0)
     return Moments(log_integral, expected, np.maximum((share * second).sum(0) - expected**2, 1e-12 * variance))
 
