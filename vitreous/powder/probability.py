@@ -36,8 +36,8 @@ def features(solutions: Sequence[Solution]) -> tuple[float, ...]:
     """The features from which the probability of the first solution is calculated.
 
     A constant; its margin of evidence over the next solution; its evidence per line and in all; the shortage of lines;
-    the share of unexplained lines; the logarithm of calculated lines per observed line. M20, Rwp and the share of the
-    intensity without reflections add nothing to these.
+    the share of unexplained lines; the logarithm of calculated lines per observed line; by how much the share of the
+    intensity that is at no reflection is above one half. M20 and Rwp add nothing to these.
     """
     best = solutions[0]
     margin = min(max(best.evidence - next_evidence(solutions), -10.0), 20.0) / 10
@@ -45,4 +45,5 @@ def features(solutions: Sequence[Solution]) -> tuple[float, ...]:
     total = min(max(best.evidence, 0.0), 60.0) / 10
     shortage = math.log(max(1.0, 20 / best.lines))
     density = math.log(max(best.possible, 1) / best.lines)
-    return 1.0, margin, strength, total, shortage, best.unexplained, density
+    minor = 0.0 if best.fit is None else max(0.0, best.fit.unexplained - 0.5)
+    return 1.0, margin, strength, total, shortage, best.unexplained, density, minor

@@ -27,7 +27,7 @@ from vitreous.powder.merit import (
 from vitreous.powder.observed_lines import ObservedLines, refine_on_lines
 from vitreous.powder.probability import with_probabilities
 from vitreous.powder.reciprocal import cell_from_reciprocal, metric_from_cell, reflections_in_range
-from vitreous.powder.search import Candidate
+from vitreous.powder.search import Candidate, left_share
 from vitreous.powder.solution import Solution
 from vitreous.powder.tuning import PROFILE_TUNING, SearchTuning
 
@@ -52,12 +52,19 @@ class Ranking:
     known: Known
     tuning: SearchTuning
     symmetry: "ProfileSymmetry | None" = None  # what the profile says, where lines are few
+    reaches: tuple[float, ...] = (math.inf,)  # degrees: misses of lines that count in least squares, tried in turn
 
     def rank(self, candidates: Sequence[Candidate], most: int) -> list[Solution]:
         """Distinct lattices, each in its highest symmetry, best first, with probabilities."""
         candidates = sorted(candidates, key=lambda candidate: -candidate.evidence)[: 4 * most]
         if not candidates:
             return []
+        if left_share(candidates[0], self.lines, self.tuning) > self.tuning.ample_left:
+            return replace(self, reaches=(math.inf, self.tuning.reach))._ranked(candidates, most)
+        return self._ranked(candidates, most)
+
+    def _ranked(self, candidates: Sequence[Candidate], most: int) -> list[Solution]:
+        """`rank` of candidates with the most evidence, best first."""
         cells = np.concatenate(
             [niggli(primitive(cell_from_reciprocal(c.system, c.x[None]).numpy(), c.centring)) for c in candidates]
         )
@@ -196,17 +203,19 @@ class Ranking:
     def _refined(self, system: str, basis: Tensor, start: Tensor, zeros: Tensor, rounds: int) -> tuple[Tensor, Tensor]:
         """Metrics `(C, P)` and zero shifts `(C,)` refined on all lines.
 
-        Each lattice is refined twice: once every line counts, once only those near a reflection, since where most lines
-        are foreign, they pull the cell. The result with more evidence is returned.
+        Where many lines are foreign, they pull the cell, so each lattice is refined once more with the lines that are
+        near a reflection alone. The result with more evidence is returned.
         """
+        count, tuning = len(self.lines.q), self.tuning
         fits = [
-            refine_on_lines(self.lines, basis, start, rounds, len(self.lines.q), zeros, reach, self.tuning)
-            for reach in (math.inf, self.tuning.reach)
+            refine_on_lines(self.lines, basis, start, rounds, count, zeros, reach, tuning) for reach in self.reaches
         ]
-        every, near = (evidence(system, self.lines, basis, x, zero, self.tuning) for x, zero in fits)
-        better = near > every
-        x = torch.where(better[:, None], fits[1][0], fits[0][0])
-        return x, torch.where(better, fits[1][1], fits[0][1])
+        if len(fits) == 1:
+            return fits[0]
+        scores = torch.stack([evidence(system, self.lines, basis, *fit, tuning) for fit in fits])
+        best, lattices = scores.argmax(0), torch.arange(len(start))
+        x, zero = (torch.stack(parts)[best, lattices] for parts in zip(*fits, strict=True))
+        return x, zero
 
     def _line_fit(self, option: Bravais, basis: Tensor, x: Tensor, zeros: Tensor) -> "_LineFit":
         """The metric among `(C, P)` with most evidence, with its zero shift among `(C,)`."""

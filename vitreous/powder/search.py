@@ -130,12 +130,12 @@ def _is_settled(candidates: list[Candidate], lines: ObservedLines, every: Observ
         return False
     left = float(own[unexplained_lines(lines, q, best.zero, tuning.unexplained_errors)].sum())
     if best.evidence > tuning.ample_evidence and left < tuning.ample_left * float(own.sum()):
-        return _left_share(best, every, tuning) < tuning.ample_left
+        return left_share(best, every, tuning) < tuning.ample_left
     enough = float(own.sum()) >= tuning.deciding_lines - 1
     return enough and best.evidence > tuning.sure_evidence * count and left < tuning.most_left
 
 
-def _left_share(candidate: Candidate, lines: ObservedLines, tuning: SearchTuning) -> float:
+def left_share(candidate: Candidate, lines: ObservedLines, tuning: SearchTuning) -> float:
     """The share of the crystal's own lines that a candidate leaves unexplained."""
     x = candidate.x[None]
     q = reflections_in_range(candidate.system, candidate.centring, x, lines, tuning.highest_index) @ candidate.x

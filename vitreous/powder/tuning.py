@@ -285,8 +285,9 @@ class SearchTuning:
     shoulder: float = 2.0  # resolutions from a reflection within which a line may be a shoulder of the profile
     superlattice_left: float = 0.4  # share of the unexplained lines that a superstructure may leave unexplained
     superlattice_cost: float = 4.0  # log-likelihood cost of a superstructure of twice the volume
-    # Weights of `probability.features`, fitted on 420 simulated and measured cases of eleven kinds.
-    logistic: tuple[float, ...] = (0.59, 1.7, 0.17, 0.25, -1.09, -7.57, -1.02)
+    # Weights of `probability.features`, fitted on 420 simulated and measured cases of eleven kinds. The last one is set
+    # by hand: a cell that leaves most of the intensity unexplained is at best that of a minor phase.
+    logistic: tuple[float, ...] = (0.59, 1.7, 0.17, 0.25, -1.09, -7.57, -1.02, -15.0)
 
     # Hints.
     hopeless: float = 0.05  # probability by its lines below which a cell is not refined on the whole pattern

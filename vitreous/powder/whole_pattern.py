@@ -100,9 +100,14 @@ def _refined_relative(
     pattern: Pattern, parent: _Candidate, related: RelatedLattice, describe: Describe, search: SearchTuning,
     tuning: ComparisonTuning,
 ) -> _Candidate | None:  # fmt: skip
-    """The refinement of a lattice that is related to a refined one; None where it is not possible."""
+    """The refinement of a lattice that is related to a refined one.
+
+    None where it is not possible, or where the lattice has so many reflections that it explains every line by chance.
+    """
     solution = describe(related.lattice, parent.solution.zero)
-    candidate = None if solution is None else _refined(pattern, solution, tuning)
+    if solution is None or solution.possible > search.lines_per_observed[1] * solution.lines:
+        return None
+    candidate = _refined(pattern, solution, tuning)
     if candidate is None:
         return None
     cell, lattice = np.array(candidate.result.fit.cell), related.lattice
