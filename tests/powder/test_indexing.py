@@ -226,6 +226,17 @@ def test_weak_foreign_lines_do_not_hide_the_cell() -> None:
     assert same_lattice(best.cell, niggli(np.array([cell]))[0], 2e-3)
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_a_lattice_with_three_right_angles_is_never_called_triclinic_or_monoclinic(seed: int) -> None:
+    cell = (4.21, 6.37, 9.85, 90.0, 90.0, 90.0)
+    rng = np.random.default_rng(seed)
+    lines = angles("orthorhombic", "P", cell, 22)
+    measured = lines + rng.normal(0, 0.02, len(lines))  # errors that split equal lines
+    for solution in index_peaks(measured, wavelength=WAVELENGTH, systems=("triclinic", "monoclinic", "orthorhombic")):
+        right_angles = np.abs(np.array(solution.conventional[3:]) - 90).max() < 0.01
+        assert not (right_angles and solution.system in ("triclinic", "monoclinic")), solution.text
+
+
 def test_lines_of_another_phase_do_not_pull_the_cell() -> None:
     cell, centring = CELLS["orthorhombic"]
     lines = angles("orthorhombic", centring, cell, 24)

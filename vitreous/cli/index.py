@@ -155,6 +155,8 @@ def _print_solutions(result: "IndexResult") -> None:
         text = refined_parameters(result.fit.cell, result.fit.errors)
         print_line(f"refined on the whole pattern (Rwp {result.fit.rwp:.1%}): {text}")
         print_line(f"shifts of the lines: {result.fit.shifts}")
+    if (best := result.best) is not None and best.symbols:
+        print_line(f"extinction symbol {best.space_groups}", soft_wrap=True)
 
 
 def _print_best(results: Sequence["IndexResult"]) -> None:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from vitreous.powder.profile_symmetry import ProfileSymmetry
+    from vitreous.powder.symmetry import RankedSymbol
 
 
 class IndexedLine(NamedTuple):
@@ -41,6 +42,9 @@ class IndexedLine(NamedTuple):
         return {"h": h, "k": k, "l": l, **rounded, "intensity": self.intensity, "foreign": self.hkl is None}
 
 
+_LIKELY_SYMBOL = 0.05  # probability of an extinction symbol: the text names those above it,
+_SHOWN_SYMBOLS = 3  # at most so many,
+_LISTED_SYMBOLS = 5  # and the record so many
 _REFINED = (
     "cell", "errors", "zero", "zero_error", "displacement", "displacement_error", "transparency", "transparency_error",
     "rwp", "chi2", "unexplained",
@@ -71,6 +75,7 @@ class Solution:
         intensity: of these lines, relative to the strongest; empty if unknown.
         tolerance: degrees within which a cell explains these lines.
         fit: refinement on the whole pattern, if there was one.
+        symbols: extinction symbols with their space groups by that refinement, likeliest first.
     """
 
     cell: tuple[float, ...]
@@ -93,6 +98,7 @@ class Solution:
     intensity: tuple[float, ...] = field(default=(), repr=False)
     tolerance: tuple[float, ...] = field(default=(), repr=False)
     fit: Fit | None = field(default=None, repr=False, compare=False)
+    symbols: tuple["RankedSymbol", ...] = field(default=(), repr=False, compare=False)
 
     @property
     def crystal_system(self) -> str:
@@ -122,6 +128,11 @@ class Solution:
         return f"{explained}, M20 {self.m20:.1f}, F20 {self.f20:.1f}, evidence {self.evidence:.1f}{margin}"
 
     @property
+    def space_groups(self) -> str:
+        """The likely extinction symbols with their space groups, in words; empty if there was no refinement."""
+        return "; ".join(each.text for each in self.symbols[:_SHOWN_SYMBOLS] if each.probability >= _LIKELY_SYMBOL)
+
+    @property
     def doubts(self) -> str:
         """What speaks against the solution, in words; empty if it is very likely."""
         limits, found = DOUBTS, list[str]()
@@ -149,6 +160,7 @@ class Solution:
         first = f"{self.system} {self.centring}, probability {self.probability:.3f}"
         shifts = f"zero shift {self.zero:.3f}°" if self.fit is None else self.fit.shifts
         lines = [first, f"{cell}, V = {volume:.1f} Å³, {shifts}", self.why]
+        lines += [f"extinction symbol {self.space_groups}"] if self.symbols else []
         return "\n".join([*lines, *([f"against it: {self.doubts}"] if self.doubts else [])])
 
     def __str__(self) -> str:
@@ -207,6 +219,9 @@ class Solution:
         block.set_pair("_diffrn_radiation_wavelength", f"{self.wavelength:g}")
         if fit is not None:
             block.set_pair("_pd_proc_ls_prof_wR_factor", f"{fit.rwp:.4f}")
+        if fit is not None and self.symbols:
+            details = f"extinction symbol {self.space_groups}"
+            block.set_pair("_space_group_special_details", cif.quote(details))
         text: str = document.as_string()
         return text
 
@@ -262,6 +277,8 @@ class IndexResult:
         record: dict[str, Any] = {"file": self.name, "solutions": [solution.to_dict() for solution in self.solutions]}
         if self.best is not None:
             record["lines"] = [line.to_dict() for line in self.best.indexed_lines()]
+        if self.best is not None and self.best.symbols:
+            record["extinction_symbols"] = [symbol.to_dict() for symbol in self.best.symbols[:_LISTED_SYMBOLS]]
         if self.remarks:
             record["hints"] = self.remarks
         if self.symmetry is not None:

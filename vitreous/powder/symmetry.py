@@ -23,6 +23,8 @@ from vitreous.powder.refinement.refine import Refinement
 from vitreous.powder.truncated_normal import Prior, log_evidence
 from vitreous.powder.tuning import SYMMETRY_TUNING, SymmetryTuning
 
+_SHOWN_GROUPS = 4
+
 
 @dataclass(frozen=True)
 class RankedSymbol:
@@ -39,6 +41,13 @@ class RankedSymbol:
     groups: tuple[SpaceGroup, ...]
     probability: float
     absences: int
+
+    @property
+    def text(self) -> str:
+        """The symbol, its probability, and its commonest space groups."""
+        names = [f"{group.name} (No. {group.number})" for group in self.groups[:_SHOWN_GROUPS]]
+        more = ", …" if len(self.groups) > _SHOWN_GROUPS else ""
+        return f"{self.symbol} {self.probability:.0%}: {', '.join(names)}{more}"
 
     def to_dict(self) -> dict[str, Any]:
         """The symbol as JSON values."""

@@ -23,6 +23,7 @@ from vitreous.powder.refinement.profile import Array
 from vitreous.powder.refinement.refine import Refinement, refinement
 from vitreous.powder.related_lattices import RelatedLattice, distortions, superlattices
 from vitreous.powder.solution import Solution
+from vitreous.powder.symmetry import rank_symbols
 from vitreous.powder.tuning import COMPARISON_TUNING, SEARCH_TUNING, ComparisonTuning, SearchTuning
 
 Describe = Callable[[Bravais, float], Solution | None]
@@ -57,7 +58,7 @@ def refine_best(
     pattern: Pattern, solutions: Sequence[Solution], peaks: Peaks, describe: Describe,
     search: SearchTuning = SEARCH_TUNING, tuning: ComparisonTuning = COMPARISON_TUNING,
 ) -> list[Solution]:  # fmt: skip
-    """The solutions, the best one on the whole pattern first and with its refinement.
+    """The solutions, the best one on the whole pattern first, with its refinement and extinction symbols.
 
     The best lattice is compared with its superlattices and distortions, for which `describe` makes a solution, and then
     with the next solutions.
@@ -77,7 +78,8 @@ def refine_best(
     for rival in rivals[: tuning.candidates - 1]:
         if not _is_related(rival, best.solution, search, tuning):
             best = _better(best, _refined(pattern, rival, tuning), peaks, tuning)
-    first = replace(best.solution, fit=best.result.fit)
+    symbols = rank_symbols(best.result, best.solution.crystal_system, best.solution.centring)
+    first = replace(best.solution, fit=best.result.fit, symbols=tuple(symbols))
     return with_probabilities([first, *(each for each in solutions if each.cell != first.cell)], search)
 
 

@@ -29,6 +29,7 @@ from vitreous.serve.workers import JobResult
 
 _MAX_POINTS = 20_000  # of a curve in the response
 _MAX_TICKS = 400  # reflections of a cell
+_MAX_SYMBOLS = 5  # extinction symbols
 _MAX_PEAKS = 200  # of a peak list; no search uses more
 _LIKELY = 0.5  # probability above which the first cell counts as likely
 _PEAK_LIST_RANGE = (1.0, 170.0)  # degrees: range of reflections if a peak list states none
@@ -150,6 +151,7 @@ def _response(pattern: Pattern | None, result: IndexResult, options: IndexOption
             for solution in result.solutions
         ],
         "fit": None if result.fit is None else _fit_record(result.fit),
+        "symbols": [] if best is None else [symbol.to_dict() for symbol in best.symbols[:_MAX_SYMBOLS]],
         "csv": _csv(result.solutions),
         "cif": "" if best is None else best.to_cif(),
     }

@@ -236,6 +236,23 @@ class Fit(CellParameters):
     ticks: list[Tick]
 
 
+class SpaceGroup(BaseModel):
+    """A space group in the setting of the cell, and how many of the crystals with its extinction symbol have it."""
+
+    number: int
+    name: str
+    share: float
+
+
+class ExtinctionSymbol(BaseModel):
+    """An extinction symbol: its probability, the number of absent lines, and its space groups."""
+
+    symbol: str
+    probability: float
+    absences: int
+    space_groups: list[SpaceGroup]
+
+
 class IndexResponse(BaseModel):
     """Unit cells of a pattern."""
 
@@ -245,6 +262,7 @@ class IndexResponse(BaseModel):
     peaks: list[Peak]
     cells: list[Cell]
     fit: Fit | None
+    symbols: list[ExtinctionSymbol]
     csv: str
     cif: str
 

@@ -29,6 +29,7 @@ class ProfileTokenizer(Tokenizer):
         self.patches = PatchTokenizer(c)
         count = self.patches.most
         self.place = nn.Parameter(torch.empty(1, count, c.dim).normal_(std=0.02))
+        self.norm = nn.Identity()  # the tokens are joined here; both parts are normalised already
         self.shape, self.shown = (c.peaks + count,), max(self.peaks.shown, self.patches.shown)
 
     def forward(self, x: Tensor, mask: Tensor | None = None, coords: Tensor | None = None) -> Tokens:
@@ -36,7 +37,7 @@ class ProfileTokenizer(Tokenizer):
         peaks = self.peaks(x, mask, coords)
         patches = self.patches(x)
         assert peaks.mask is not None  # there may be fewer peaks than tokens
-        values = torch.cat([peaks.values, patches.values + self.place], dim=1)
+        values = self.norm(torch.cat([peaks.values, patches.values + self.place], dim=1))
         present = torch.cat([peaks.mask, peaks.mask.new_ones(x.shape[0], self.patches.most)], dim=1)
         along = patches.coords.to(peaks.coords).expand(x.shape[0], -1, -1)
         return Tokens(values, present, torch.cat([peaks.coords, along], dim=1))
