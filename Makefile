@@ -14,7 +14,7 @@ $(VENV)/ready: pyproject.toml constraints.txt Makefile
 	$(PYTHON) -m venv $(VENV)
 	$(PIP) torch
 	$(PIP) --no-deps --upgrade --target .peers torchvision timm vit-pytorch
-	$(PIP) --editable '.[hub,files,tensorboard,sweep,insight,export,powder,translate,jets,serve,dev]'
+	$(PIP) --editable '.[hub,files,tensorboard,sweep,insight,export,powder,refine,translate,jets,serve,dev]'
 	@touch $@
 
 setup: $(VENV)/ready  ## make .venv with the package, its tools and the peers

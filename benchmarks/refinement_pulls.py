@@ -76,7 +76,7 @@ def mineral_cases(count: int) -> Iterator[Case]:
             continue
         rotations, translations = structure.operations
         case_cell = np.array(structure.cell, dtype=np.float64)
-        lattice = _lattice(case_cell, rotations, translations)
+        lattice = true_lattice(case_cell, rotations, translations)
         if chosen[lattice.system] == count:
             continue
         chosen[lattice.system] += 1
@@ -117,13 +117,15 @@ def _cell(entry: dict[str, str]) -> Floats:
     return np.array([float(entry[name]) for name in NAMES])
 
 
-class _Lattice(NamedTuple):
+class Lattice(NamedTuple):
+    """Crystal system, centring and conventional cell."""
+
     system: str
     centring: str
     cell: Floats
 
 
-def _lattice(cell: Floats, rotations: NDArray[np.float64], translations: NDArray[np.float64]) -> _Lattice:
+def true_lattice(cell: Floats, rotations: NDArray[np.float64], translations: NDArray[np.float64]) -> Lattice:
     """The conventional lattice of a cell with the pure translations among the operations of a space group."""
     moves = translations[(rotations == np.eye(3)).all((1, 2))] % 1.0
     corners = np.array(list(itertools.product((-1, 0, 1), repeat=3)))
@@ -133,13 +135,13 @@ def _lattice(cell: Floats, rotations: NDArray[np.float64], translations: NDArray
     size = np.abs(np.linalg.det(bases))
     basis = bases[np.argmin(np.where(size > 1e-6, size, np.inf))]
     found = bravais(cells_of(basis @ metrics_of(cell[None]) @ basis.T)[0], 1e-5)
-    return _Lattice(found.system, found.centring, found.conventional)
+    return Lattice(found.system, found.centring, found.conventional)
 
 
 def _simulated(
     row: str, name: str, counts: torch.Tensor, cell: Floats, operations: tuple[NDArray[np.float64], ...]
 ) -> Case:
-    lattice = _lattice(cell, *operations)
+    lattice = true_lattice(cell, *operations)
     angles = EFFECTS.angles().numpy()
     pattern = Pattern(angles, counts.double().numpy(), None, EFFECTS.wavelength, name, EFFECTS.wavelength2, 0.25)
     return Case(row, name, pattern, lattice.system, lattice.centring, lattice.cell)

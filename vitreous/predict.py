@@ -20,6 +20,7 @@ from vitreous.core.terminal import track
 from vitreous.data import BUILTIN, WHITE, Source, read, read_image_files
 from vitreous.data.uploads import InputFile
 from vitreous.powder.files import read_pattern
+from vitreous.powder.files.reading import AS_IN_FILE, ReadOptions
 from vitreous.powder.grid import Q_AXIS
 from vitreous.powder.pattern import to_grid
 from vitreous.run.familiarity import UNFAMILIAR
@@ -40,6 +41,7 @@ def predict_files(
     anode: str | None = None,
     wavelength: float | None = None,
     merge: Sequence[int] = (),
+    reading: ReadOptions = AS_IN_FILE,
 ) -> list[dict[str, Any]]:
     """Predict every sample in the files and return one record per sample.
 
@@ -50,9 +52,10 @@ def predict_files(
         anode, wavelength: X-ray tube anode of powder patterns, e.g. Cu, or wavelength in ångström; they replace the
             radiation stated in the files.
         merge: number of tokens that each block merges.
+        reading: axis, columns and scans of powder patterns.
     """
     predictor = load(Path(model))
-    batches = read_batches(predictor, [Path(file) for file in files], anode, wavelength)
+    batches = read_batches(predictor, [Path(file) for file in files], anode, wavelength, reading=reading)
     with predictor.merging(merge):
         return [
             {"sample": name, **row}
@@ -84,6 +87,7 @@ def read_batches(
     wavelength: float | None = None,
     max_pixels: int | None = None,
     max_points: int | None = None,
+    reading: ReadOptions = AS_IN_FILE,
 ) -> Iterator[Batch]:
     """Read files into batches of samples that the predictor takes; a batch is small enough for memory.
 
@@ -91,11 +95,12 @@ def read_batches(
         predictor: decides whether files are read as powder patterns, images or spectra.
         anode, wavelength: radiation of powder patterns, as in `predict_files`.
         max_pixels, max_points: largest number of pixels of an image and of points of a pattern or spectrum.
+        reading: axis, columns and scans of powder patterns.
     """
     if takes_patterns(predictor):
-        return _read_patterns(predictor, files, anode, wavelength, max_points)
-    for name, value in (("anode", anode), ("wavelength", wavelength)):
-        if value is not None:
+        return _read_patterns(predictor, files, {"wavelength": wavelength, "anode": anode, **vars(reading)}, max_points)
+    for name, value in {"anode": anode, "wavelength": wavelength, **vars(reading)}.items():
+        if value not in (None, (), False):
             raise InputError(f"{name}: only for powder patterns; the model was trained on {predictor.data}")
     if len(predictor.axes) == 2:
         return _read_images(predictor, files, max_pixels)
@@ -141,14 +146,14 @@ def format_records(records: Sequence[dict[str, Any]], format: str) -> str:
 
 
 def _read_patterns(
-    predictor: AnyPredictor, files: Files, anode: str | None, wavelength: float | None, max_points: int | None
+    predictor: AnyPredictor, files: Files, options: dict[str, Any], max_points: int | None
 ) -> Iterator[Batch]:
     """Read one powder pattern per file and resample it to the model's grid of q."""
     (axis,) = predictor.axes
     grid = axis.origin + axis.spacing * np.arange(predictor.input[1], dtype=np.float64)
 
     def read_values(file: InputFile) -> NDArray[np.float64]:
-        pattern = read_pattern(file, wavelength, anode)
+        pattern = read_pattern(file, **options)
         _check_points(file, len(pattern.two_theta), max_points)
         values = to_grid(pattern, grid)
         if not np.any(values > 0):

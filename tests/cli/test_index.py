@@ -104,6 +104,16 @@ def test_many_files_are_indexed_at_once_and_a_bad_one_does_not_stop_the_others(
         ("10\n20\n30\n40\n", ["--peaks", "--anode", "Cu", "--exclude", "20-30-40"], "exclude: found '20-30-40'"),
         (
             "10\n20\n30\n40\n",
+            ["--peaks", "--anode", "Cu", "--standard", "Si"],
+            "standard: found 1 strong line(s) of Si",
+        ),
+        ("10\n20\n30\n40\n", ["--peaks", "--anode", "Cu", "--standard", "no.cif"], "no.cif: no such file"),
+        ("10\n20\n30\n40\n", ["--peaks", "--anode", "Cu", "--standard", "Si", "--zero", "0"], "found both zero and"),
+        ("10\n20\n30\n40\n", ["--peaks", "--anode", "Cu", "--cell", "4", "6"], "cell: found 2 numbers, expected"),
+        ("10\n20\n30\n40\n", ["--peaks", "--anode", "Cu", "--formula", "Xx"], "formula: found 'Xx'"),
+        ("10\n20\n30\n40\n", ["--peaks", "--anode", "Cu", "--density", "2"], "density: found 2 g/cm³ alone"),
+        (
+            "10\n20\n30\n40\n",
             ["--peaks", "--anode", "Cu", "--exclude", "5-35"],
             "found 1 distinct, expected at least 3",
         ),
@@ -145,7 +155,7 @@ def test_an_empty_folder_is_an_error(capsys: pytest.CaptureFixture[str], tmp_pat
 @pytest.mark.parametrize(
     ("command", "hint"),
     [
-        (["index", "--counts"], "see vitreous index --help"),  # an option of powder simulate
+        (["index", "--alpha2"], "see vitreous index --help"),  # an option of powder simulate
         (["index", "a.xy", "--peks"], "did you mean --peaks?"),
         (["powder", "simulate", "--peaks", "--out", "a.xy"], "see vitreous powder simulate --help"),
         (["powder", "simulate", "--zer", "0.1"], "did you mean --zero?"),
@@ -160,6 +170,22 @@ def test_an_unknown_option_is_told_the_nearest_of_its_own_command(
     assert message.endswith(f"; {hint}\n")
 
 
+def test_a_stated_cell_with_a_formula_is_judged(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    squares = np.array([3, 4, 8, 11, 12, 16, 19, 20, 24, 27])
+    angles = 2 * np.degrees(np.arcsin(1.540593 / 2 / 5.6402 * np.sqrt(squares)))
+    (tmp_path / "lines.txt").write_text("\n".join(f"{angle:.4f}" for angle in angles))
+    words = ["--peaks", "--anode", "Cu", "--cell", "5.65", "--formula", "NaCl", "--density", "2.16"]
+    main(["index", str(tmp_path / "lines.txt"), *words, "--json"])
+    (record,) = json.loads(capsys.readouterr().out)
+    assert record["known"] == {"cell": [5.65, 5.65, 5.65, 90, 90, 90], "formula": "NaCl", "density": 2.16}
+    best = record["solutions"][0]
+    assert (best["system"], best["centring"]) == ("cubic", "F")
+    assert best["conventional"][0] == pytest.approx(5.6402, rel=1e-4)
+    assert best["formula_units"] == pytest.approx(4, rel=0.01)
+    main(["index", str(tmp_path / "lines.txt"), *words])
+    assert "3.99" in capsys.readouterr().out
+
+
 def test_the_cell_and_its_lines_are_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     squares = np.array([3, 4, 8, 11, 12, 16, 19, 20, 24, 27])
     angles = np.sort([*(2 * np.degrees(np.arcsin(1.540593 / 2 / 5.64 * np.sqrt(squares)))), 40.0, 35.2])
@@ -168,9 +194,9 @@ def test_the_cell_and_its_lines_are_written(tmp_path: Path, capsys: pytest.Captu
     main(["index", str(tmp_path / "lines.txt"), "--peaks", "--energy", "8.0478", "--exclude", "35.2", *files])
     assert "_cell_length_a 5.64" in (tmp_path / "cell.cif").read_text()
     heading, *rows = (tmp_path / "lines.csv").read_text().splitlines()
-    assert heading.split(",") == ["h", "k", "l", "two_theta", "calculated", "difference", "intensity", "foreign"]
+    assert heading.split(",") == [*"hkl", "two_theta", "calculated", "difference", "intensity", "foreign", "phase"]
     assert len(rows) == len(angles) - 1  # without the excluded line
-    assert [row.split(",")[3] for row in rows if row.endswith("True")] == ["40.0"]
+    assert [row.split(",")[3] for row in rows if row.split(",")[7] == "True"] == ["40.0"]
     capsys.readouterr()
     main(["index", str(tmp_path / "lines.txt"), "--peaks", "--anode", "Cu", "--zero", "0", "--json"])
     record = json.loads(capsys.readouterr().out)[0]

@@ -406,6 +406,23 @@ def test_a_wrong_pattern_is_one_line(what: str, run: str, capsys: Capture, tmp_p
     assert not out.exists()
 
 
+def test_predictions_read_axis_columns_and_scans_as_flags_say(run: str, capsys: Capture, tmp_path: Path) -> None:
+    main(["powder", "simulate", "--random", "monoclinic", "--seed", "1", "--out", str(tmp_path / "a.csv")])
+    pattern = read_pattern(tmp_path / "a.csv")
+    wavelength = pattern.wavelength
+    d = wavelength / 2 / np.sin(np.radians(pattern.two_theta / 2))
+    table = "\n".join(f"0 {y!r} {x!r}" for x, y in zip(d.tolist(), pattern.intensity.tolist(), strict=True))
+    (tmp_path / "a.dat").write_text(f"{table}\n\n{table}\n")
+    capsys.readouterr()
+    answers = []
+    flags = ["--axis", "d", "--columns", "3", "2", "--scan", "2"]
+    for words in ([str(tmp_path / "a.csv")], [str(tmp_path / "a.dat"), *flags]):
+        main(["predict", run, *words, "--wavelength", repr(wavelength)])
+        answers.append([float(value) for value in capsys.readouterr().out.splitlines()[1].split(",")[1:]])
+    assert answers[1] == pytest.approx(answers[0], rel=1e-3)
+    assert "found 2 scans" in fails(capsys, "predict", run, str(tmp_path / "a.dat"), *flags[:-2], "--wavelength", "1.5")
+
+
 def test_mistakes_in_prediction_and_plots_are_one_line(run: str, capsys: Capture, tmp_path: Path) -> None:
     path = tmp_path / "pattern.xy"
     write_pattern(path, Pattern(X, Y, None, None, "pattern"))

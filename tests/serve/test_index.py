@@ -85,6 +85,22 @@ def test_a_peak_list_with_a_wavelength_gives_a_cell(client: TestClient, triclini
     assert again["cells"][0]["m20"] == pytest.approx(answer["cells"][0]["m20"])
 
 
+def test_what_is_known_is_used_and_told(client: TestClient, triclinic: dict[str, Any]) -> None:
+    lines = {name: [peak[name] for peak in triclinic["peaks"][:25]] for name in ("two_theta", "intensity")}
+    assert (triclinic["known"], triclinic["calibration"]) == ({}, None)
+    cell = [triclinic["cells"][0][name] for name in NAMES]
+    known = {"cell": cell, "formula": "C2H4O2", "density": 1.3}
+    answer = index(client, json={"peaks": True, "anode": "Cu", **known, **lines})
+    assert answer["known"] == known
+    assert answer["cells"][0]["volume"] == pytest.approx(triclinic["cells"][0]["volume"], rel=0.01)
+    expected = triclinic["cells"][0]["volume"] * 1.3 * 0.6022 / 60.05
+    assert answer["cells"][0]["formula_units"] == pytest.approx(expected, rel=0.01)
+    text = "\n".join(f"{x} {y}" for x, y in zip(*lines.values(), strict=True)).encode()
+    form = {"peaks": "true", "anode": "Cu", "cell": ",".join(map(str, cell))}
+    again = index(client, data=form, files={"file": ("lines.txt", text)})
+    assert again["cells"][0]["a"] == pytest.approx(answer["cells"][0]["a"], rel=1e-4)
+
+
 def test_an_amorphous_pattern_has_no_likely_cell(client: TestClient) -> None:
     x = np.arange(5, 60, 0.05)
     y = 1000 * np.exp(-(((x - 22) / 6) ** 2)) + 50
@@ -107,6 +123,14 @@ def test_an_amorphous_pattern_has_no_likely_cell(client: TestClient) -> None:
         ({"example": "triclinic", "anode": "Cu", "wavelength": 1.5}, "found both wavelength"),
         ({"example": "triclinic", "wavelength": 1e9}, "expected 0.1 to 10"),
         ({"example": "triclinic", "most": 0}, "most: input should be greater"),
+        ({"example": "triclinic", "standard": "/etc/passwd.cif"}, "standard: input should be 'Si', 'LaB6', 'Al2O3'"),
+        ({"example": "triclinic", "standard": "Si"}, "standard: found "),
+        ({"example": "triclinic", "standard": "Si", "zero": 0}, "found both zero and standard"),
+        ({"example": "triclinic", "cell": [5.0] * 7}, "cell: list should have at most 6 items"),
+        ({"example": "triclinic", "cell": [4, 6]}, "cell: found 2 numbers, expected system tetragonal"),
+        ({"example": "triclinic", "formula": "Na2!"}, "formula: found 'Na2!', expected one such as"),
+        ({"example": "triclinic", "formula": "O" * 500}, "formula: string should have at most 200"),
+        ({"example": "triclinic", "density": 1.5}, "density: found 1.5 g/cm³ alone, expected a formula"),
         ({"peaks": True, "two_theta": [10.0] * 500, "anode": "Cu"}, "expected at most 200"),
     ],
 )

@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from tyro.conf import Positional, arg
 
-from vitreous.cli.options import AnodeOption, WavelengthOption
+from vitreous.cli.options import NO_READ_FLAGS, AnodeOption, ReadOption, WavelengthOption
 
 if TYPE_CHECKING:
     from vitreous.powder.indexing import IndexOptions
@@ -22,16 +22,23 @@ def index(
     wavelength: WavelengthOption = None,
     peaks: bool = False,
     energy: float | None = None,
+    reading: ReadOption = NO_READ_FLAGS,
     system: Annotated[tuple[str, ...], arg(metavar="SYSTEM...")] = (),
     volume: Annotated[tuple[float, float] | None, arg(metavar="LOW HIGH")] = None,
     two_theta: Annotated[tuple[float, float] | None, arg(metavar="LOW HIGH")] = None,
     exclude: Annotated[tuple[str, ...], arg(metavar="ANGLE...")] = (),
     zero: float | None = None,
+    standard: Annotated[str | None, arg(metavar="Si|LaB6|Al2O3|CeO2|FILE.cif")] = None,
+    cell: Annotated[tuple[str, ...], arg(metavar="A B C ALPHA BETA GAMMA")] = (),
+    formula: str | None = None,
+    density: float | None = None,
     most: int = 5,
     symmetry: bool = False,
+    phases: Literal[1, 2] = 2,
     figure: Path | None = None,
     report: Path | None = None,
     cif: Path | None = None,
+    project: Annotated[tuple[Path, ...], arg(metavar="FILE...")] = (),
     lines: Path | None = None,
     json: bool = False,
 ) -> None:
@@ -44,28 +51,41 @@ def index(
         files: patterns, or folders of patterns.
         peaks: the files are peak lists: 2θ in degrees (or d, Q, … by a heading), and intensity if known, one per row.
         energy: keV of the photons, instead of a wavelength.
-        system: search these only: cubic, hexagonal or trigonal (searched together), tetragonal, orthorhombic,
-            monoclinic, triclinic.
+        reading: how files are read.
+        system: search these only: cubic, hexagonal, trigonal (primitive hexagonal and rhombohedral lattices),
+            tetragonal, orthorhombic, monoclinic, triclinic.
         volume: smallest and largest volume of the cell, Å³.
         two_theta: first and last angle to use, degrees.
         exclude: angles to leave out, degrees: single lines or ranges, e.g. 26.5 33.1-33.4.
         zero: known zero shift of the diffractometer, degrees: the angles are corrected by it, and none is fitted.
+        standard: a standard in the sample: its lines calibrate the angles and are left out.
+        cell: refine and judge this cell, Å and degrees, and search no other one. Fewer numbers are enough: a for a
+            cubic cell, a b c for an orthorhombic one, a b c beta for a monoclinic one, with --system a c for others.
+        formula: chemical formula, e.g. Na2S2O3.5H2O: cells with a possible number of formula units are more probable.
+        density: g/cm³, with a formula.
         most: largest number of cells to show.
         symmetry: also say what the whole profile tells about crystal system and space group; where no cell is likely,
             this is always said.
+        phases: 2 looks for a second phase where the first cell leaves lines unexplained, 1 does not.
         figure: file of a figure of the fit, for one pattern: .png, .pdf or .svg.
         report: file of an HTML page about the result, for one pattern.
-        cif: CIF file of the first cell, for one pattern.
-        lines: CSV file of the lines of one pattern: indices, observed and calculated angle, intensity, foreign or not.
+        cif: CIF file of the first cell, for one pattern: cell, space group, reflections and profile of the fit.
+        project: starts of a Pawley or Le Bail fit of one pattern, with the files beside them that the program needs:
+            FullProf .pcr, TOPAS .inp, GSAS-II .instprm, Jana .m50.
+        lines: CSV file of the lines of one pattern: indices, observed and calculated angle, intensity, foreign or not,
+            and number of the phase.
         json: print JSON instead of a table.
     """
+    from dataclasses import replace
     from json import dumps
 
     from vitreous.core.atomic import write_atomically
     from vitreous.core.errors import InputError
     from vitreous.core.terminal import track
+    from vitreous.powder.files.reading import ReadOptions
     from vitreous.powder.indexing import IndexOptions, expand_folders, index_file, index_files
     from vitreous.powder.known import Known, parse_ranges
+    from vitreous.powder.known_cell import parse_cell
     from vitreous.powder.radiation import wavelength_of_energy
     from vitreous.powder.search import LATTICES
 
@@ -80,12 +100,18 @@ def index(
     for name, path in (("figure", figure), ("report", report), ("cif", cif), ("lines", lines)):
         if path is not None and len(paths) != 1:
             raise InputError(f"{name}: found {len(paths)} patterns, expected one")
+    if project:
+        _check_projects(project, paths, peaks)
     if energy is not None:
+        if reading.neutrons:
+            raise InputError(f"found energy {energy:g} of photons and neutrons, expected a wavelength in ångström")
         if wavelength is not None:
             raise InputError(f"found both energy {energy:g} and wavelength {wavelength:g}, expected one of them")
         wavelength = wavelength_of_energy(energy)
-    known = Known(volume, two_theta, parse_ranges(exclude), zero)
+    stated = parse_cell(cell, system) if cell else None
+    known = Known(volume, two_theta, parse_ranges(exclude), zero, standard, stated, density, formula)
     options = IndexOptions(anode, wavelength, peaks, system or tuple(LATTICES), most, symmetry=symmetry, known=known)
+    options = replace(options, reading=ReadOptions(**vars(reading)), phases=phases)
     if len(paths) == 1:
         results = [index_file(paths[0], options)]
     else:
@@ -95,11 +121,14 @@ def index(
     if report is not None:
         _write_report(results[0], paths[0], options, report)
     if cif is not None:
-        write_atomically(cif, _first(results[0]).to_cif().encode())
+        write_atomically(cif, _first(results[0]).to_cif(profile=True).encode())
+    if project:
+        _write_projects(results[0], paths[0], options, project)
     if lines is not None:
         from vitreous.predict import format_records
 
-        records = [line.to_dict() for line in _first(results[0]).indexed_lines()]
+        _first(results[0])
+        records = [line.to_dict() for line in results[0].indexed_lines()]
         write_atomically(lines, format_records(records, "csv").encode())
     if json:
         print(dumps([result.to_dict() for result in results], indent=1))
@@ -107,6 +136,33 @@ def index(
         _print_solutions(results[0])
     else:
         _print_best(results)
+
+
+def _check_projects(projects: Sequence[Path], files: Sequence[Path], peaks: bool) -> None:
+    from vitreous.core.errors import InputError
+    from vitreous.powder.projects import check_projects
+
+    if len(files) != 1 or peaks:
+        found = "a peak list" if peaks else f"{len(files)} patterns"
+        raise InputError(f"project: found {found}, expected one pattern")
+    check_projects(projects, files)
+
+
+def _write_projects(result: "IndexResult", file: Path, options: "IndexOptions", projects: Sequence[Path]) -> None:
+    from dataclasses import replace
+
+    from vitreous.core.errors import InputError
+    from vitreous.powder.files import read_pattern
+    from vitreous.powder.projects import write_project
+
+    if result.best is None or result.fit is None:
+        raise InputError(f"{result.name}: found no likely cell, expected one to write projects from")
+    pattern = read_pattern(file, options.wavelength, options.anode, **vars(options.reading))
+    pattern = replace(pattern, two_theta=options.known.corrected(pattern.two_theta))
+    if result.calibration is not None:
+        pattern = replace(pattern, two_theta=result.calibration.corrected(pattern.two_theta))
+    for path in projects:
+        write_project(result.best, path, pattern)
 
 
 def _first(result: "IndexResult") -> "Solution":
@@ -123,7 +179,7 @@ def _save_figure(result: "IndexResult", path: Path) -> None:
 
     if result.best is None or result.fit is None:
         raise InputError(f"{result.name}: found no likely cell, expected one to draw its fit")
-    save(result.best.plot(result.name), path)
+    save(result.plot(result.name), path)
 
 
 def _write_report(result: "IndexResult", file: Path, options: "IndexOptions", path: Path) -> None:
@@ -132,6 +188,7 @@ def _write_report(result: "IndexResult", file: Path, options: "IndexOptions", pa
 
     flags = {"anode": options.anode, "wavelength": options.wavelength}
     words = "".join(f" --{name} {value}" for name, value in flags.items() if value) + " --peaks" * options.peaks
+    words += options.reading.words + options.known.words
     command = f"vitreous index {file.name}{words} --report {path.name}"
     write_atomically(path, indexed_page(result, command).encode())
 
@@ -142,6 +199,8 @@ def _print_solutions(result: "IndexResult") -> None:
 
     for remark in result.remarks:
         print_line(f"{result.name}: {remark}", soft_wrap=True)
+    if result.calibration is not None:
+        print_line(result.calibration.text, soft_wrap=True)
     if not result.solutions:
         return
     headings = ("lattice", *_CELL, "V (Å³)", "M20", "F20", "lines", "zero (°)", "prob.")
@@ -151,12 +210,17 @@ def _print_solutions(result: "IndexResult") -> None:
         cell = cell_columns(s.conventional)
         rows.append((f"{s.system} {s.centring}", *cell, *merits, f"{s.zero:.3f}", f"{s.probability:.3f}"))
     print_table(f"{result.name}: unit cells, likeliest first", headings, rows, no_wrap=1)
+    if result.solutions[0].formula_units is not None:
+        units = ", ".join(f"{s.formula_units:.2f}" for s in result.solutions)
+        print_line(f"formula units in the cells: {units}")
     if result.fit is not None:
         text = refined_parameters(result.fit.cell, result.fit.errors)
         print_line(f"refined on the whole pattern (Rwp {result.fit.rwp:.1%}): {text}")
         print_line(f"shifts of the lines: {result.fit.shifts}")
     if (best := result.best) is not None and best.symbols:
         print_line(f"extinction symbol {best.space_groups}", soft_wrap=True)
+    for text in filter(None, (result.phases_text, result.unexplained_text)):
+        print_line(text, soft_wrap=True)
 
 
 def _print_best(results: Sequence["IndexResult"]) -> None:
@@ -174,5 +238,9 @@ def _print_best(results: Sequence["IndexResult"]) -> None:
             cell = cell_columns(best.refined, angle_digits=3)
             lattice, merits = f"{best.system} {best.centring}", (f"{best.m20:.1f}", f"{best.probability:.3f}")
             rows.append([result.name, lattice, *cell, *merits])
+        if (second := result.second) is not None:
+            cell = cell_columns(second.refined, angle_digits=3)
+            merits = f"{second.m20:.1f}", f"{second.probability:.3f}"
+            rows.append(["  second phase", f"{second.system} {second.centring}", *cell, *merits])
     headings = ("file", "lattice", *_CELL, "M20", "probability")
     print_table("The likeliest cell of each pattern", headings, rows, left=2)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from tyro.conf import Positional, arg
 
-from vitreous.cli.options import AnodeOption, WavelengthOption
+from vitreous.cli.options import AnodeOption, ColumnsOption, ScanOption, WavelengthOption
 
 if TYPE_CHECKING:
     from vitreous.powder.sim.effects import Effects
@@ -55,6 +55,8 @@ def plot(
     *,
     anode: AnodeOption = None,
     wavelength: WavelengthOption = None,
+    columns: ColumnsOption = (),
+    scan: ScanOption = None,
     axis: Literal["two-theta", "q"] = "two-theta",
 ) -> None:
     """Draw measured patterns, several of them above each other.
@@ -75,7 +77,7 @@ def plot(
     check_format(out)
     if not files:
         raise InputError("files: found none, expected patterns")
-    patterns = [read_pattern(file, wavelength, anode) for file in files]
+    patterns = [read_pattern(file, wavelength, anode, columns=columns, scan=scan) for file in files]
     pattern_figure(patterns, out, title=patterns[0].name if len(patterns) == 1 else "", axis=axis)
     print_line(f"{len(patterns)} pattern(s) drawn in {out}")
 

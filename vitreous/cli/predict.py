@@ -6,7 +6,13 @@ from typing import Annotated, Literal
 
 from tyro.conf import Positional, arg
 
-from vitreous.cli.options import MergeOption, PatternAnodeOption, PatternWavelengthOption
+from vitreous.cli.options import (
+    NO_READ_FLAGS,
+    MergeOption,
+    PatternAnodeOption,
+    PatternWavelengthOption,
+    ReadOption,
+)
 
 
 def predict(
@@ -16,6 +22,7 @@ def predict(
     interval: float | None = None,
     anode: PatternAnodeOption = None,
     wavelength: PatternWavelengthOption = None,
+    reading: ReadOption = NO_READ_FLAGS,
     merge: MergeOption = (),
     refuse_unfamiliar: bool = False,
     format: Literal["csv", "json"] = "csv",
@@ -30,23 +37,25 @@ def predict(
         run: folder of the run, or a file made by vitreous export.
         files: spectra (every row is predicted), images or powder patterns; or texts.
         interval: coverage of an interval around each value, e.g. 0.9.
+        reading: how files of powder patterns are read.
         refuse_unfamiliar: predict nothing if a sample is unlike the training data (familiarity below 0.01).
         format: csv or json.
         out: write to this file instead of printing.
     """
     from vitreous.core.atomic import write_atomically
     from vitreous.core.errors import InputError
+    from vitreous.powder.files.reading import ReadOptions
     from vitreous.predict import describe_unfamiliar, format_records, predict_files
     from vitreous.run.folder import translates
 
     if translates(run):
         from vitreous.text.runs import refuse_options, translate
 
-        options = {"interval": interval, "anode": anode, "wavelength": wavelength, "merge": merge}
+        options = {"interval": interval, "anode": anode, "wavelength": wavelength, "merge": merge, **vars(reading)}
         refuse_options(run, options | {"refuse_unfamiliar": refuse_unfamiliar})
         records = translate(run, files)
     else:
-        records = predict_files(run, files, interval, anode, wavelength, merge)
+        records = predict_files(run, files, interval, anode, wavelength, merge, ReadOptions(**vars(reading)))
         if refuse_unfamiliar and "familiarity" not in records[0]:
             raise InputError(
                 f"refuse-unfamiliar: {run} does not say how familiar samples are; train or export it again"

@@ -75,7 +75,7 @@ def _section(section: Section) -> str:
         f"<h2>{escape(section.title)}</h2>",
         _paragraphs(section.text),
         f'<div class="figures">{figures}</div>' if figures else "",
-        f'<div class="tables">{"".join(map(_table, section.tables))}</div>' if section.tables else "",
+        f'<div class="tables">{"".join(map(render_table, section.tables))}</div>' if section.tables else "",
         f"<pre><code>{escape(section.code)}</code></pre>" if section.code else "",
     ]
     return f'<section id="{_anchor(section.title)}">\n' + "\n".join(filter(None, parts)) + "\n</section>\n"
@@ -109,7 +109,8 @@ def _figure(caption: str, figure: Figure) -> str:
     return f"<figure{wide}>{picture}<figcaption>{escape(caption)}</figcaption></figure>"
 
 
-def _table(table: Table) -> str:
+def render_table(table: Table) -> str:
+    """The HTML of one table."""
     caption = f"<caption>{escape(table.caption)}</caption>" if table.caption else ""
     head = "".join(f'<th scope="col">{escape(cell)}</th>' for cell in table.headings)
     rows = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in table.rows)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from vitreous.powder.files import read_pattern, write_pattern
+    from vitreous.powder.indexed_lines import IndexedLine
     from vitreous.powder.indexing import (
         IndexOptions,
         index,
@@ -24,8 +25,9 @@ if TYPE_CHECKING:
     from vitreous.powder.known import Known
     from vitreous.powder.pattern import Pattern
     from vitreous.powder.peaks import Peaks, find_peaks
+    from vitreous.powder.projects import write_project
     from vitreous.powder.refinement import Fit, refine
-    from vitreous.powder.solution import IndexedLine, IndexResult, Solution
+    from vitreous.powder.solution import IndexResult, Solution
     from vitreous.powder.tuning import PeakTuning, SearchTuning
 
 _MODULES = {
@@ -33,11 +35,13 @@ _MODULES = {
     "indexing": (
         "IndexOptions", "index", "index_file", "index_files", "index_pattern", "index_peak_list", "index_peaks",
     ),
+    "indexed_lines": ("IndexedLine",),
     "known": ("Known",),
     "pattern": ("Pattern",),
     "peaks": ("Peaks", "find_peaks"),
+    "projects": ("write_project",),
     "refinement": ("Fit", "refine"),
-    "solution": ("IndexResult", "IndexedLine", "Solution"),
+    "solution": ("IndexResult", "Solution"),
     "tuning": ("PeakTuning", "SearchTuning"),
 }  # fmt: skip
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
@@ -46,7 +50,7 @@ __all__ = [
     "Fit", "IndexOptions", "IndexResult", "IndexedLine", "Known", "Pattern", "PeakTuning", "Peaks", "SearchTuning",
     "Solution",
     "find_peaks", "index", "index_file", "index_files", "index_pattern", "index_peak_list", "index_peaks",
-    "read_pattern", "refine", "write_pattern",
+    "read_pattern", "refine", "write_pattern", "write_project",
 ]  # fmt: skip
 
 

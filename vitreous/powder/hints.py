@@ -3,9 +3,10 @@
 import numpy as np
 
 from vitreous.powder.bragg import second_wavelength
+from vitreous.powder.line_list import LineList
 from vitreous.powder.pattern import Floats, Pattern
 from vitreous.powder.peaks import find_peaks
-from vitreous.powder.radiation import ANODES
+from vitreous.powder.radiation import ANODES, NEUTRONS
 from vitreous.powder.solution import Solution
 from vitreous.powder.tuning import SEARCH_TUNING, SearchTuning
 
@@ -13,6 +14,7 @@ _NEAR = 0.02  # degrees
 _KALPHA2_SHARE = (0.3, 0.75)  # intensity of Kα2 relative to Kα1
 _FEWEST_DOUBLETS = 5  # doublets that are no accident,
 _EXCESS = 3.0  # if they are so many times as frequent as pairs at other distances
+_SMALL_ANGLE = 12.0  # degrees: few lists of angles end before, but those of d or Q do
 _RESOLVED = 0.12  # degrees: closer doublets are one peak
 
 
@@ -21,12 +23,21 @@ def pattern_hints(pattern: Pattern, solutions: list[Solution], tuning: SearchTun
 
     The radiation is always checked, because a wrong wavelength gives a wrong cell of any probability.
     """
-    hints = doubts(solutions, tuning)
-    anode = _doublet_anode(pattern)
+    hints = [*pattern.notes, *doubts(solutions, tuning)]
+    anode = None if pattern.radiation == NEUTRONS else _doublet_anode(pattern)
     if anode is not None:
         stated = f"{pattern.wavelength:g} Å" + (" and its Kα2" if pattern.wavelength2 else " alone")
         pairs = f"lines come in pairs like Kα1 and Kα2 of {anode}"
         hints.append(f"{pairs}, but the wavelength is {stated}: try --anode {anode}")
+    return hints
+
+
+def list_hints(lines: LineList, solutions: list[Solution], tuning: SearchTuning = SEARCH_TUNING) -> list[str]:
+    """Hints on the cells of a list of lines, and on a list that may not be of angles, one sentence each."""
+    hints = doubts(solutions, tuning)
+    highest = float(lines.two_theta.max(initial=0.0))
+    if hints and highest < _SMALL_ANGLE:
+        hints.append(f"no line lies above {highest:.4g}°: a list of d or Q needs a heading, --axis d or --axis q")
     return hints
 
 

@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
 from multiprocessing import get_context
@@ -18,18 +18,23 @@ from threadpoolctl import threadpool_limits
 
 from vitreous.core.errors import InputError
 from vitreous.data.uploads import InputFile
-from vitreous.powder.files import read_pattern, read_peak_list
-from vitreous.powder.hints import doubts, pattern_hints
-from vitreous.powder.known import NOTHING_KNOWN, Known
+from vitreous.powder.calibration import Calibration, calibrate_lines, calibrate_pattern
+from vitreous.powder.files import PeakList, read_pattern, read_peak_list
+from vitreous.powder.files.reading import AS_IN_FILE, ReadOptions
+from vitreous.powder.hints import list_hints, pattern_hints
+from vitreous.powder.known import NOTHING_KNOWN, Known, with_small_zero
+from vitreous.powder.known_cell import is_stated, judge_cell, refine_stated
 from vitreous.powder.line_list import LineList, check_lines
 from vitreous.powder.observed_lines import observe_lines
 from vitreous.powder.pattern import Pattern, require_wavelength
 from vitreous.powder.peaks import find_peaks
+from vitreous.powder.phases import Phases, Ranked
 from vitreous.powder.radiation import radiation_from_user
 from vitreous.powder.ranking import Ranking
-from vitreous.powder.search import LATTICES, find_candidates, lattice_systems
+from vitreous.powder.search import LATTICES, allow_rhombohedral, find_candidates, lattice_systems
+from vitreous.powder.second_phase import find_phases
 from vitreous.powder.solution import IndexResult, Solution
-from vitreous.powder.tuning import PROFILE_TUNING, SEARCH_TUNING, SearchTuning
+from vitreous.powder.tuning import PROFILE_TUNING, SEARCH_TUNING, SECOND_PHASE_TUNING, SearchTuning
 from vitreous.powder.whole_pattern import refine_best
 
 if TYPE_CHECKING:
@@ -38,6 +43,7 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 Progress = Callable[[Iterable[IndexResult], int], Iterable[IndexResult]]
 
+_RIVALS = 5  # solutions of a phase that are ranked
 _FILES_PER_PROCESS = 4  # fewer files are not worth the start of a process
 
 
@@ -53,8 +59,10 @@ class IndexOptions:
     refine: bool = True  # refine the best cell on the whole pattern if its probability is high enough
     hints: bool = True  # look for signs of a wrong wavelength
     symmetry: bool = False  # say what the whole profile tells about the symmetry, also where there is a likely cell
-    known: Known = NOTHING_KNOWN  # volume, zero shift, angles that count
+    known: Known = NOTHING_KNOWN  # cell or volume, density, formula, standard, zero shift, angles that count
     tuning: SearchTuning = SEARCH_TUNING  # constants of the search
+    phases: int = 2  # 1 does without a second phase
+    reading: ReadOptions = AS_IN_FILE  # axis, columns and scans of files, neutrons
 
 
 _DEFAULT_OPTIONS = IndexOptions()
@@ -131,12 +139,29 @@ def index_peaks(
         most: largest number of solutions.
         known: what is known of the cell and the lines.
     """
-    line_list = check_lines(two_theta, intensity, error, wavelength, tuning).select(known)
+    line_list = check_lines(two_theta, intensity, error, wavelength, tuning)
+    options = IndexOptions(systems=systems, most=most, known=known, tuning=tuning)
+    return _index_lines(line_list, np.size(two_theta), wavelength, options)[0]
+
+
+def _index_lines(
+    line_list: LineList, stated: int, wavelength: float, options: IndexOptions
+) -> tuple[list[Solution], Calibration | None]:
+    """The unit cells that explain checked lines, and their calibration; `stated` is the number of lines before."""
+    known, tuning, calibration = options.known, options.tuning, None
+    line_list = line_list.select(known)
+    if known.standard is not None:
+        line_list, calibration = calibrate_lines(line_list, known.standard, wavelength)
     if (count := len(line_list.two_theta)) < tuning.fewest_lines:
         needed = f"at least {tuning.fewest_lines} for a cubic cell, 20 for low symmetry"
-        raise InputError(f"lines: found {count}{' distinct' * (count < np.size(two_theta))}, expected {needed}")
-    options = IndexOptions(systems=systems, most=most, known=known, tuning=tuning)
-    return _search(line_list, wavelength, options)[0]
+        raise InputError(f"lines: found {count}{' distinct' * (count < stated)}, expected {needed}")
+    return _stated_only(_search(line_list, wavelength, options)[0], options), calibration
+
+
+def _stated_only(solutions: list[Solution], options: IndexOptions) -> list[Solution]:
+    """The solutions, without the rivals of a cell that the user states."""
+    cell = options.known.cell
+    return solutions if cell is None else [each for each in solutions if is_stated(each, cell)][: options.most]
 
 
 def _search(
@@ -158,9 +183,12 @@ def _search(
 
         return propose(every, strength, wavelength, tuning.proposals, tuning)
 
+    ranking = Ranking(every, angle, errors, heights, wavelength, systems, options.known, tuning, symmetry)
+    ranking = replace(ranking, rhombohedral=allow_rhombohedral(options.systems))
     with _single_thread():
+        if options.known.cell is not None:
+            return judge_cell(ranking, options.known.cell), ranking
         candidates = find_candidates(every, systems, propose_lattices if tuning.proposals else None, tuning)
-        ranking = Ranking(every, angle, errors, heights, wavelength, systems, options.known, tuning, symmetry)
         return ranking.rank(candidates, options.most), ranking
 
 
@@ -174,8 +202,14 @@ def index_pattern(
     """
     wavelength, wavelength2 = require_wavelength(pattern), pattern.wavelength2
     ratio = 0.0 if wavelength2 is None else ratio
-    pattern = options.known.select(pattern)
-    peaks = find_peaks(pattern.two_theta, pattern.intensity, pattern.sigma, wavelength, wavelength2, ratio)
+    whole = pattern = options.known.select(pattern)
+    calibration = None
+    if options.known.standard is None:
+        peaks = find_peaks(pattern.two_theta, pattern.intensity, pattern.sigma, wavelength, wavelength2, ratio)
+    else:
+        calibrated = calibrate_pattern(pattern, options.known.standard, ratio)
+        whole, pattern, peaks = calibrated.whole, calibrated.sample, calibrated.peaks
+        calibration = calibrated.calibration
     few = len(peaks.two_theta) < PROFILE_TUNING.few_lines
     symmetry = _profile_symmetry(pattern) if few or options.symmetry else None
     solutions: list[Solution] = []
@@ -184,15 +218,43 @@ def index_pattern(
         if len(line_list.two_theta) >= options.tuning.fewest_lines:
             width = float(np.median(peaks.width))
             solutions, ranking = _search(line_list, wavelength, options, width, symmetry if few else None)
-    if options.refine and solutions and solutions[0].probability >= options.tuning.hopeless:
+    if options.refine and solutions and options.known.cell is not None:
+        solutions = refine_stated(pattern, solutions, peaks, ranking, options.known.cell)
+    elif options.refine and solutions and solutions[0].probability >= options.tuning.hopeless:
         solutions = refine_best(pattern, solutions, peaks, ranking.describe, options.tuning)
+    solutions = _stated_only(solutions, options)
+    phases = None
+    if options.refine and options.phases > 1 and solutions:
+        phases = _find_phases(pattern, Ranked(solutions, ranking.describe), width, ratio, options)
+    if phases is not None:
+        solutions = phases.among(solutions, options.tuning)[: options.most]
+        solutions[0] = replace(solutions[0], formula_units=options.known.units_in(solutions[0].volume))
     doubtful = not solutions or solutions[0].probability < options.tuning.doubt
     if doubtful and symmetry is None:
         symmetry = _profile_symmetry(pattern)
     if symmetry is not None:
         symmetry = symmetry.with_solutions(solutions) if doubtful or options.symmetry else None
-    hints = pattern_hints(pattern, solutions, options.tuning) if options.hints else ()
-    return IndexResult(pattern.name, solutions, hints, peaks=peaks, symmetry=symmetry)
+    solutions = [replace(each, radiation=pattern.radiation) for each in solutions]
+    hints = pattern_hints(whole, solutions, options.tuning) if options.hints else ()
+    second = None if phases is None else replace(phases.second, radiation=pattern.radiation)
+    return IndexResult(pattern.name, solutions, hints, None, peaks, symmetry, options.known, calibration, second)
+
+
+def _find_phases(
+    pattern: Pattern, ranked: Ranked, width: float, ratio: float | None, options: IndexOptions
+) -> Phases | None:
+    """Two phases of a pattern whose best solution leaves lines unexplained; a stated cell must be the major one."""
+
+    tuning = with_small_zero(options.tuning, SECOND_PHASE_TUNING.zero_spread)
+    own = replace(options, known=NOTHING_KNOWN, most=_RIVALS, tuning=tuning)
+
+    def search(lines: LineList) -> Ranked:
+        solutions, ranking = _search(lines, require_wavelength(pattern), own, width)
+        return Ranked(solutions, ranking.describe)
+
+    phases = find_phases(pattern, ranked, search, ratio)
+    cell = options.known.cell
+    return phases if phases is None or cell is None or is_stated(phases.first, cell) else None
 
 
 def _profile_symmetry(pattern: Pattern) -> "ProfileSymmetry | None":
@@ -209,11 +271,13 @@ def index_peak_list(
     name: str, two_theta: Floats, intensity: Floats | None, options: IndexOptions = _DEFAULT_OPTIONS
 ) -> IndexResult:
     """The unit cells of a peak list, with hints."""
-    solutions = index_peaks(
-        two_theta, intensity, wavelength=peak_list_wavelength(name, options), systems=options.systems,
-        most=options.most, known=options.known, tuning=options.tuning,
-    )  # fmt: skip
-    return IndexResult(name, solutions, doubts(solutions, options.tuning))
+    wavelength = peak_list_wavelength(name, options)
+    line_list = check_lines(two_theta, intensity, None, wavelength, options.tuning)
+    solutions, calibration = _index_lines(line_list, len(two_theta), wavelength, options)
+    name_of_radiation = radiation_from_user(options.wavelength, options.anode, options.reading.neutrons).name
+    solutions = [replace(each, radiation=name_of_radiation) for each in solutions]
+    hints = list_hints(line_list, solutions, options.tuning)
+    return IndexResult(name, solutions, hints, known=options.known, calibration=calibration)
 
 
 def peak_list_wavelength(name: str, options: IndexOptions) -> float:
@@ -224,12 +288,19 @@ def peak_list_wavelength(name: str, options: IndexOptions) -> float:
     return wavelength
 
 
+def read_lines(path: InputFile, options: IndexOptions) -> tuple[PeakList, IndexOptions]:
+    """A peak list from a file, and the options with the wavelength of its angles, which energies choose themselves."""
+    lines = read_peak_list(path, options.wavelength, options.anode, options.reading)
+    return lines, options if lines.equivalent is None else replace(options, wavelength=lines.equivalent)
+
+
 def index_file(path: InputFile, options: IndexOptions = _DEFAULT_OPTIONS) -> IndexResult:
     """The unit cells of one file: a pattern, or a peak list if the options say so."""
     if options.peaks:
-        lines = read_peak_list(path, peak_list_wavelength(path.name, options))
-        return index_peak_list(path.name, *lines, options)
-    return index_pattern(read_pattern(path, options.wavelength, options.anode), options)
+        lines, options = read_lines(path, options)
+        result = index_peak_list(path.name, lines.two_theta, lines.intensity, options)
+        return replace(result, hints=(*lines.notes, *result.hints))
+    return index_pattern(read_pattern(path, options.wavelength, options.anode, **vars(options.reading)), options)
 
 
 def index_files(

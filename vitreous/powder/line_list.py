@@ -59,10 +59,10 @@ def _check_angles(angle: Floats, wavelength: float) -> None:
         raise InputError("lines: found angles outside 0 to 180, expected 2θ in degrees")
     if len(angle) > 2 and (np.diff(angle) < 0).all():
         fall = f"values that fall from {angle[0]:g} to {angle[-1]:g}, as d in ångström does"
-        raise InputError(f"lines: found {fall}; expected 2θ in degrees, ascending")
+        raise InputError(f"lines: found {fall}; expected 2θ in degrees, ascending, or a heading or --axis d")
     if len(angle) and angle.max() < math.pi and wavelength > _SHORT_WAVELENGTH:
         small = f"no value above {angle.max():.3g}, which may be radians, 1/d or q"
-        raise InputError(f"lines: found {small}; expected 2θ in degrees")
+        raise InputError(f"lines: found {small}; expected 2θ in degrees, or a heading or --axis such as q")
 
 
 def _join_lines(angle: Floats, error: Floats, intensity: Floats) -> LineList:

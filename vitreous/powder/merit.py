@@ -41,10 +41,11 @@ class LineMap:
 
     def score(self, q: Tensor) -> Tensor:
         """Scores `(C,)` of calculated 1/d² `(C, H)` float32: standard deviations above a random set of lines."""
-        beyond = len(self.table) - 1
-        place = (q * self.scale).round_().clamp_(0, beyond).to(torch.int32)
-        hits = self.table.index_select(0, place.view(-1)).view(place.shape)
-        return hits.sum(1) / (place < beyond).sum(1).clamp(min=1).sqrt()
+        beyond, ones = len(self.table) - 1, q.new_ones(q.shape[1])
+        place = (q * self.scale).round_().clamp_(0, beyond)
+        hits = self.table.index_select(0, place.to(torch.int32).view(-1)).view(place.shape)
+        inside = (beyond - place).clamp_(max=1) @ ones  # a matrix product is the fastest sum
+        return (hits @ ones) / inside.clamp_(min=1).sqrt_()
 
 
 def de_wolff(lines: ObservedLines, basis: Tensor, x: Tensor, zero: Tensor, tolerance: float) -> tuple[Tensor, Tensor]:

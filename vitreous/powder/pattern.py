@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,6 +10,9 @@ from numpy.typing import NDArray
 from vitreous.core.errors import InputError
 from vitreous.powder.bragg import q_from_two_theta
 from vitreous.powder.radiation import Radiation, radiation_from_user
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 Floats = NDArray[np.float64]
 
@@ -31,6 +35,8 @@ class Pattern:
         name: file name.
         wavelength2: Kα2 in ångström, if there is a doublet.
         ratio: intensity of Kα2 relative to Kα1.
+        radiation: `X-rays` or `neutrons`, if that is known.
+        notes: what was decided when the file was read, one sentence each.
     """
 
     two_theta: Floats
@@ -40,25 +46,44 @@ class Pattern:
     name: str = "pattern"
     wavelength2: float | None = None
     ratio: float = 0.0
+    radiation: str | None = None
+    notes: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        from vitreous.powder.notebook import pattern_line
+
+        return pattern_line(self)
+
+    def plot(self, axis: str = "two-theta") -> "Figure":
+        """A figure of the pattern along 2θ (`two-theta`) or the scattering vector (`q`)."""
+        from vitreous.powder.figures.pattern import draw_patterns
+
+        return draw_patterns(self, title=self.name, axis=axis)
 
     def with_radiation(self, radiation: Radiation) -> "Pattern":
         """The same pattern with the radiation that a user states, if any.
 
         A wavelength equal to that of the pattern keeps the pattern's Kα2.
         """
+        named = self if radiation.name is None else replace(self, radiation=radiation.name)
         if radiation.wavelength is None:
-            return self
+            return named
         same = self.wavelength is not None and abs(radiation.wavelength / self.wavelength - 1) < _SAME_WAVELENGTH
         if same and radiation.wavelength2 is None:
-            return replace(self, wavelength=radiation.wavelength)
-        return replace(self, wavelength=radiation.wavelength, wavelength2=radiation.wavelength2, ratio=radiation.ratio)
+            return replace(named, wavelength=radiation.wavelength)
+        return replace(named, wavelength=radiation.wavelength, wavelength2=radiation.wavelength2, ratio=radiation.ratio)
 
 
 def pattern_from_arrays(
-    two_theta: Floats, intensity: Floats, sigma: Floats | None, wavelength: float | None, anode: str | None
+    two_theta: Floats,
+    intensity: Floats,
+    sigma: Floats | None,
+    wavelength: float | None,
+    anode: str | None,
+    neutrons: bool = False,
 ) -> Pattern:
     """A pattern from arrays, with the same checks as a pattern from a file."""
-    radiation = radiation_from_user(wavelength, anode)
+    radiation = radiation_from_user(wavelength, anode, neutrons)
     for label, values in (("intensity", intensity), ("sigma", sigma)):
         if values is not None and len(values) != len(two_theta):
             raise InputError(f"pattern: found {len(values)} numbers of {label} for {len(two_theta)} of two_theta")

@@ -1,6 +1,6 @@
-"""X-ray wavelengths: the characteristic lines of the usual anodes, and the radiation of one measurement."""
+"""Wavelengths of X-rays and neutrons: the lines of the usual anodes, and the radiation of one measurement."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from vitreous.core.errors import InputError, check_choice
 
@@ -18,20 +18,27 @@ ANODES: dict[str, tuple[float, float]] = {
 }
 CU_KALPHA1, CU_KALPHA2 = 1.540598, 1.544426  # as many instruments write them, 3 ppm from `ANODES`; for the simulator
 WAVELENGTH_RANGE = (0.1, 10.0)  # ångström, of a powder pattern
-_KEV_ANGSTROM = 12.398420  # energy of a photon times its wavelength
+KEV_ANGSTROM = 12.398420  # energy of a photon times its wavelength
 _ELECTRONS = (0.0085, 0.049)  # ångström, of 1 MV to 59 kV
 _STATISTICAL_RATIO = 0.5  # Kα2 to Kα1: two electrons in 2p1/2, four in 2p3/2
 _LARGEST_SPLITTING = 1.05  # Kα2 over Kα1; 1.023 for W
 _ANODE_TOLERANCE = 1e-3  # relative
+X_RAYS, NEUTRONS = "X-rays", "neutrons"
+PROBES = {X_RAYS: "x-ray", NEUTRONS: "neutron"}
+"""Kinds of radiation, and their names in CIF (`_diffrn_radiation_probe`)."""
 
 
 @dataclass(frozen=True)
 class Radiation:
-    """Wavelength in ångström (Kα1 of a doublet), that of Kα2, and the intensity of Kα2 relative to Kα1."""
+    """Wavelength in ångström (Kα1 of a doublet), that of Kα2, the intensity of Kα2 relative to Kα1, and the kind."""
 
     wavelength: float | None = None
     wavelength2: float | None = None
     ratio: float = 0.0
+    name: str | None = None  # `X-rays` or `neutrons`, if that is known
+
+
+UNKNOWN = Radiation()
 
 
 def radiation_from_file(first: float | None, second: float | None = None, ratio: float | None = None) -> Radiation:
@@ -45,13 +52,15 @@ def radiation_from_file(first: float | None, second: float | None = None, ratio:
     return Radiation(first, second, ratio)
 
 
-def radiation_from_user(wavelength: float | None, anode: str | None) -> Radiation:
+def radiation_from_user(wavelength: float | None, anode: str | None, neutrons: bool = False) -> Radiation:
     """The radiation that a user states by a wavelength in ångström or by an anode; raises `InputError` if invalid."""
+    if neutrons and anode is not None:
+        raise InputError(f"found both neutrons and anode {anode}, expected neutrons with a wavelength")
     if wavelength is not None and anode is not None:
         raise InputError(f"found both wavelength {wavelength:g} and anode {anode}, expected one of them")
     if anode is not None:
         check_choice("anode", anode.strip().capitalize(), ANODES)
-        return radiation_from_file(*ANODES[anode.strip().capitalize()])
+        return replace(radiation_from_file(*ANODES[anode.strip().capitalize()]), name=X_RAYS)
     low, high = WAVELENGTH_RANGE
     if wavelength is not None and not low <= wavelength <= high:
         units = (unit for unit, scale in (("nm", 10), ("pm", 0.01)) if low <= wavelength * scale <= high)
@@ -59,15 +68,15 @@ def radiation_from_user(wavelength: float | None, anode: str | None) -> Radiatio
         if _ELECTRONS[0] <= wavelength <= _ELECTRONS[1]:
             hint = "; for electrons, give the rings as a list of d with any wavelength in this range"
         raise InputError(f"wavelength: found {wavelength:g}, expected {low:g} to {high:g} ångström{hint}")
-    return Radiation(wavelength)
+    return Radiation(wavelength, name=NEUTRONS if neutrons else None)
 
 
 def wavelength_of_energy(energy: float) -> float:
     """The wavelength in ångström of photons of an energy in keV; raises `InputError` if it is out of range."""
-    low, high = (_KEV_ANGSTROM / wavelength for wavelength in reversed(WAVELENGTH_RANGE))
+    low, high = (KEV_ANGSTROM / wavelength for wavelength in reversed(WAVELENGTH_RANGE))
     if not low <= energy <= high:
         raise InputError(f"energy: found {energy:g}, expected {low:.3g} to {high:.3g} keV")
-    return _KEV_ANGSTROM / energy
+    return KEV_ANGSTROM / energy
 
 
 def doublet_of(wavelength: float) -> tuple[float, float] | None:

@@ -53,6 +53,7 @@ class Ranking:
     tuning: SearchTuning
     symmetry: "ProfileSymmetry | None" = None  # what the profile says, where lines are few
     reaches: tuple[float, ...] = (math.inf,)  # degrees: misses of lines that count in least squares, tried in turn
+    rhombohedral: bool = True  # whether an answer may be rhombohedral, where hexagonal lattices are allowed
 
     def rank(self, candidates: Sequence[Candidate], most: int) -> list[Solution]:
         """Distinct lattices, each in its highest symmetry, best first, with probabilities."""
@@ -84,11 +85,15 @@ class Ranking:
     def describe(self, lattice: Bravais, zero: float) -> Solution | None:
         """A lattice as it is, with a zero shift in degrees; None if its crystal system is not allowed."""
         system = _search_system(lattice)
-        if system not in self.systems:
+        if not self.allows(lattice):
             return None
         x = metric_from_cell(system, torch.as_tensor(lattice.conventional)[None])
         basis = reflections_in_range(system, lattice.centring, x, self.lines, self.tuning.highest_index)
         return self._described(self._line_fit(lattice, basis, x, x.new_full((1,), zero)))
+
+    def allows(self, lattice: Bravais) -> bool:
+        """Whether an answer may have this lattice."""
+        return _search_system(lattice) in self.systems and (self.rhombohedral or lattice.centring != "R")
 
     def _related_solutions(self, solutions: list[Solution]) -> list[Solution]:
         """Smaller lattices of which the best solutions are multiples, and doubles of those with unexplained lines."""
@@ -188,7 +193,7 @@ class Ranking:
 
     def _options(self, cell: Floats, strain: float) -> list[Bravais]:
         """The allowed symmetries of a primitive cell, highest first."""
-        return [option for option in bravais_options(cell, strain) if _search_system(option) in self.systems]
+        return [option for option in bravais_options(cell, strain) if self.allows(option)]
 
     def _fit(self, option: Bravais, zero: float, distort: bool = False) -> "_LineFit":
         """A lattice refined in one symmetry, from its metric or from the best of small distortions of it."""
@@ -226,7 +231,8 @@ class Ranking:
         cell = cell_from_reciprocal(system, x)[0].numpy()
         score = float(scores[best])
         if score > -1e8:
-            score += log_prior(system, option.centring, float(volumes(primitive(cell[None], option.centring))[0]))
+            volume = float(volumes(primitive(cell[None], option.centring))[0])
+            score += log_prior(system, option.centring, volume) + self.known.log_prior(volume)
             if self.symmetry is not None:
                 score += PROFILE_TUNING.trust * self.symmetry.support(system, option.centring)
         return _LineFit(option, basis, x, zeros, score, cell)
@@ -254,6 +260,7 @@ class Ranking:
             zero=float(zero[0]),
             evidence=fit.evidence,
             probability=0.0,
+            formula_units=self.known.units_in(float(volumes(fit.conventional[None])[0])),
             wavelength=self.wavelength,
             two_theta=tuple(self.two_theta.tolist()),
             intensity=() if self.intensity is None else tuple(np.round(self.intensity, 5).tolist()),

@@ -41,8 +41,10 @@ def reflection_basis(system: str, centring: str, most: tuple[int, int, int]) -> 
     hkl = np.stack([axis.ravel() for axis in axes], axis=1)
     hkl = hkl[allowed_by_centring(hkl, centring) & hkl.any(1)]
     products = np.stack([hkl[:, i] * hkl[:, j] for i, j in PAIRS], axis=1)
-    values = products @ np.array(_BASES[system]).T
-    return torch.as_tensor(np.unique(np.round(values).astype(np.int64), axis=0), dtype=torch.float64)
+    values = np.round(products @ np.array(_BASES[system]).T).astype(np.int64)
+    digits = (2 * int(np.abs(values).max(initial=0)) + 1) ** np.arange(values.shape[1] - 1, -1, -1)
+    first = np.unique(values @ digits, return_index=True)[1]  # one number a row: faster than to compare rows
+    return torch.as_tensor(values[first], dtype=torch.float64)
 
 
 def metric_from_cell(system: str, cell: Tensor) -> Tensor:

@@ -35,6 +35,11 @@ def lattice_systems(systems: Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys("hexagonal" if system == "trigonal" else system for system in systems))
 
 
+def allow_rhombohedral(systems: Sequence[str]) -> bool:
+    """Whether rhombohedral lattices are among those of the crystal systems: of `hexagonal` alone, they are not."""
+    return "trigonal" in systems or set(LATTICES) <= set(systems)
+
+
 @dataclass(frozen=True)
 class Candidate:
     """A lattice that explains the lines."""

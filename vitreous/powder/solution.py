@@ -2,13 +2,20 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from vitreous.core.errors import InputError
-from vitreous.core.extras import load_extra
-from vitreous.powder.cell import NAMES, cell_line, refined_parameters, volumes, with_error
+from vitreous.powder.cell import cell_line, refined_parameters, volumes
+from vitreous.powder.indexed_lines import (
+    IndexedLine,
+    Reflections,
+    UnexplainedLine,
+    assign_lines,
+    describe_unexplained,
+    unexplained_lines,
+)
 from vitreous.powder.lattice_prior import log_prior
 from vitreous.powder.peaks import Peaks
 from vitreous.powder.refinement import Fit, reflections
@@ -17,29 +24,10 @@ from vitreous.powder.tuning import DOUBTS
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from vitreous.powder.calibration import Calibration
+    from vitreous.powder.known import Known
     from vitreous.powder.profile_symmetry import ProfileSymmetry
     from vitreous.powder.symmetry import RankedSymbol
-
-
-class IndexedLine(NamedTuple):
-    """An observed line with its Miller indices and calculated angle, both None if the cell does not explain it."""
-
-    two_theta: float  # degrees
-    intensity: float | None  # relative to the strongest line; None if unknown
-    hkl: tuple[int, int, int] | None
-    calculated: float | None  # degrees, zero shift included
-
-    @property
-    def difference(self) -> float | None:
-        """Observed less calculated angle in degrees."""
-        return None if self.calculated is None else self.two_theta - self.calculated
-
-    def to_dict(self) -> dict[str, Any]:
-        """The line as a record for JSON and tables."""
-        h, k, l = (None, None, None) if self.hkl is None else self.hkl  # noqa: E741 - the field's own names
-        angles = {"two_theta": self.two_theta, "calculated": self.calculated, "difference": self.difference}
-        rounded = {name: None if value is None else round(value, 5) for name, value in angles.items()}
-        return {"h": h, "k": k, "l": l, **rounded, "intensity": self.intensity, "foreign": self.hkl is None}
 
 
 _LIKELY_SYMBOL = 0.05  # probability of an extinction symbol: the text names those above it,
@@ -71,11 +59,13 @@ class Solution:
         unexplained: share of the crystal's own lines that the cell does not explain; weak lines count less.
         margin: of the best solution, its evidence above that of the next.
         wavelength: ångström.
+        radiation: `X-rays` or `neutrons`, if that is known.
         two_theta: angles of the lines that were used, in degrees.
         intensity: of these lines, relative to the strongest; empty if unknown.
         tolerance: degrees within which a cell explains these lines.
         fit: refinement on the whole pattern, if there was one.
         symbols: extinction symbols with their space groups by that refinement, likeliest first.
+        formula_units: number of formula units in the conventional cell, not rounded; None if no formula is known.
     """
 
     cell: tuple[float, ...]
@@ -99,6 +89,8 @@ class Solution:
     tolerance: tuple[float, ...] = field(default=(), repr=False)
     fit: Fit | None = field(default=None, repr=False, compare=False)
     symbols: tuple["RankedSymbol", ...] = field(default=(), repr=False, compare=False)
+    formula_units: float | None = field(default=None, repr=False)
+    radiation: str | None = field(default=None, repr=False)
 
     @property
     def crystal_system(self) -> str:
@@ -146,6 +138,8 @@ class Solution:
             found.append(f"Rwp is {self.fit.rwp:.1%} where noise alone gives {self.fit.rexp:.1%}")
         if 0 < self.margin < limits.margin:
             found.append("another lattice explains the lines nearly as well")
+        if self.margin < 0:
+            found.append("a related lattice, or chance, explains the lines better")
         if self.possible > limits.density * self.lines:
             found.append(f"{self.possible} lines are possible where {self.lines} were observed")
         if self.lines < limits.few_lines:
@@ -160,11 +154,22 @@ class Solution:
         first = f"{self.system} {self.centring}, probability {self.probability:.3f}"
         shifts = f"zero shift {self.zero:.3f}°" if self.fit is None else self.fit.shifts
         lines = [first, f"{cell}, V = {volume:.1f} Å³, {shifts}", self.why]
+        lines += [f"{self.formula_units:.2f} formula units in the cell"] if self.formula_units is not None else []
         lines += [f"extinction symbol {self.space_groups}"] if self.symbols else []
         return "\n".join([*lines, *([f"against it: {self.doubts}"] if self.doubts else [])])
 
     def __str__(self) -> str:
         return self.text
+
+    def __repr__(self) -> str:
+        from vitreous.powder.notebook import solution_line
+
+        return solution_line(self)
+
+    def _repr_html_(self) -> str:
+        from vitreous.powder.notebook import solution_html
+
+        return solution_html(self)
 
     def reflections(self, limits: tuple[float, float], most: int = 200) -> tuple[np.ndarray, np.ndarray]:
         """Miller indices `(n, 3)` and observed 2θ `(n,)` in degrees, zero shift included, of the first reflections.
@@ -178,24 +183,44 @@ class Solution:
             return np.zeros((0, 3), dtype=np.int64), np.zeros(0)
         return hkl, angle + self.zero
 
+    def refined_reflections(self, limits: tuple[float, float], most: int = 2000) -> Reflections:
+        """The same as `reflections` by the refinement, with all its shifts of the lines; needs a `fit`."""
+        if self.fit is None:
+            raise InputError("fit: found none, expected a refined solution")
+        lattice = self.fit.cell, self.crystal_system, self.centring
+        try:
+            hkl, angle = reflections(*lattice, self.wavelength, limits, most)
+        except InputError:  # no reflection in the range
+            return np.zeros((0, 3), dtype=np.int64), np.zeros(0)
+        return hkl, angle + self.fit.shifts_at(angle)
+
     def indexed_lines(self) -> list[IndexedLine]:
         """The observed lines with the indices of the nearest reflections."""
         if not self.two_theta:
             return []
-        hkl, calculated = self.reflections((0.1, min(179.0, self.two_theta[-1] + 1)), 2000)
-        assigned = []
-        intensities = self.intensity or (None,) * len(self.two_theta)
-        for angle, intensity, tolerance in zip(self.two_theta, intensities, self.tolerance, strict=True):
-            line, miss = IndexedLine(angle, intensity, None, None), np.abs(calculated - angle)
-            if miss.min(initial=np.inf) <= tolerance:
-                nearest = int(miss.argmin())
-                line = line._replace(hkl=tuple(hkl[nearest].tolist()), calculated=float(calculated[nearest]))
-            assigned.append(line)
-        return assigned
+        calculated = self.reflections(self._line_range, 2000)
+        return assign_lines(self.two_theta, self.intensity, self.tolerance, [calculated])
+
+    @property
+    def unexplained_lines(self) -> list[UnexplainedLine]:
+        """The observed lines that the cell does not explain, with their shares of the intensity of all lines."""
+        return unexplained_lines(self.indexed_lines())
+
+    @property
+    def _line_range(self) -> tuple[float, float]:
+        """The first and last 2θ in degrees of reflections that may explain the lines."""
+        return 0.1, min(179.0, self.two_theta[-1] + 1)
 
     def to_dict(self) -> dict[str, Any]:
-        """The solution as JSON values: the fields that `repr` shows."""
-        return {part.name: getattr(self, part.name) for part in fields(self) if part.repr}
+        """The solution as JSON values: the fields that `repr` shows, and the formula units if they are known."""
+        record = {part.name: getattr(self, part.name) for part in fields(self) if part.repr}
+        return record if self.formula_units is None else record | {"formula_units": round(self.formula_units, 3)}
+
+    def phase_record(self) -> dict[str, Any]:
+        """A refined phase as JSON values: its solution, share of the intensity, refined cell and errors."""
+        assert self.fit is not None
+        refined = {name: getattr(self.fit, name) for name in ("share", "cell", "errors")}
+        return {"solution": self.to_dict(), "share": refined.pop("share"), "refined": refined}
 
     def plot(self, title: str = "") -> "Figure":
         """A figure of the refinement, or of observed and calculated lines if there was none."""
@@ -203,27 +228,14 @@ class Solution:
 
         return lines_figure(self, title) if self.fit is None else fit_figure(self.fit, title)
 
-    def to_cif(self, refined: bool = True) -> str:
-        """The cell as a CIF; with `refined`, as refined on the whole pattern, if it was, with standard errors."""
-        cif = load_extra("gemmi", "powder").cif
-        document = cif.Document()
-        block = document.add_new_block("cell")
-        fit = self.fit if refined else None
-        cell, errors = (fit.cell, fit.errors) if fit is not None else (self.conventional, (0.0,) * 6)
-        for name, value, error in zip(NAMES, cell, errors, strict=True):
-            label = f"_cell_length_{name}" if name in "abc" else f"_cell_angle_{name}"
-            block.set_pair(label, with_error(value, error) if error > 0 else f"{value:.5f}")
-        block.set_pair("_cell_volume", f"{float(volumes([cell])[0]):.3f}")
-        block.set_pair("_space_group_crystal_system", self.crystal_system)
-        block.set_pair("_space_group_centring_type", self.centring)
-        block.set_pair("_diffrn_radiation_wavelength", f"{self.wavelength:g}")
-        if fit is not None:
-            block.set_pair("_pd_proc_ls_prof_wR_factor", f"{fit.rwp:.4f}")
-        if fit is not None and self.symbols:
-            details = f"extinction symbol {self.space_groups}"
-            block.set_pair("_space_group_special_details", cif.quote(details))
-        text: str = document.as_string()
-        return text
+    def to_cif(self, refined: bool = True, profile: bool = False) -> str:
+        """The cell as a CIF; with `refined`, as refined on the whole pattern, if it was, with standard errors.
+
+        `profile` adds space group, reflections, and measured and calculated profile of that refinement.
+        """
+        from vitreous.powder.projects.cell_cif import cell_cif
+
+        return cell_cif(self, self.fit if refined else None, profile)
 
 
 @dataclass(frozen=True)
@@ -237,6 +249,9 @@ class IndexResult:
         peaks: lines found in the pattern; None for a peak list.
         symmetry: what the whole profile and the cells say about the symmetry; None unless it was asked for or is all
             that can be said.
+        known: what was known beforehand.
+        calibration: of the angles with a standard, if there was one.
+        second: a phase beside the first solution, refined together with it.
     """
 
     name: str
@@ -245,16 +260,63 @@ class IndexResult:
     error: str | None = None
     peaks: Peaks | None = None
     symmetry: "ProfileSymmetry | None" = None
+    known: "Known | None" = None
+    calibration: "Calibration | None" = None
+    second: Solution | None = None
 
     @property
     def best(self) -> Solution | None:
         """The first solution."""
         return self.solutions[0] if self.solutions else None
 
+    def plot(self, title: str = "") -> "Figure":
+        """A figure of the refinement of all phases, or of the lines if there was none; needs a solution."""
+        from vitreous.powder.figures.fit import phases_figure
+
+        if self.best is None:
+            raise InputError(f"{self.name}: found no cell, expected one to draw")
+        return self.best.plot(title) if self.second is None else phases_figure(self.phases, title)
+
+    @property
+    def phases(self) -> list[Solution]:
+        """The first solution and, if there is one, the second phase, which has less of the intensity."""
+        return [phase for phase in (self.best, self.second) if phase is not None]
+
+    def indexed_lines(self) -> list[IndexedLine]:
+        """The observed lines with the indices of the nearest reflections of either phase."""
+        if self.best is None or self.second is None:
+            return [] if self.best is None else self.best.indexed_lines()
+        first = self.best
+        calculated = [phase.refined_reflections(first._line_range) for phase in (first, self.second)]
+        return assign_lines(first.two_theta, first.intensity, first.tolerance, calculated)
+
+    @property
+    def unexplained(self) -> list[UnexplainedLine]:
+        """The observed lines that no phase explains, with their shares of the intensity of all lines."""
+        return unexplained_lines(self.indexed_lines())
+
+    @property
+    def unexplained_text(self) -> str:
+        """The unexplained lines in words; empty where they amount to nothing."""
+        return describe_unexplained(self.unexplained, len(self.best.two_theta)) if self.best is not None else ""
+
     @property
     def fit(self) -> Fit | None:
         """The refinement of the first solution on the whole pattern, if there was one."""
         return None if self.best is None else self.best.fit
+
+    @property
+    def phases_text(self) -> str:
+        """The phases with their shares of the intensity, a line for each; empty if there is one."""
+        if self.second is None or self.fit is None:
+            return ""
+        lines = [f"two phases, refined together (Rwp {self.fit.rwp:.1%}); shares are of the intensity, not of the mass"]
+        for number, phase in enumerate(self.phases, 1):
+            assert phase.fit is not None
+            cell = refined_parameters(phase.fit.cell, phase.fit.errors)
+            lattice = f"{phase.system} {phase.centring}, probability {phase.probability:.3f}"
+            lines.append(f"{number}: {phase.fit.share:.1%}, {lattice}: {cell}")
+        return "\n".join(lines)
 
     @property
     def remarks(self) -> list[str]:
@@ -267,24 +329,48 @@ class IndexResult:
     def text(self) -> str:
         """Hints and solutions as plain text."""
         remarks = [self.error] if self.error is not None else list(self.hints)
-        return "\n".join([*(f"{self.name}: {remark}" for remark in remarks), *(s.text for s in self.solutions)])
+        remarks += [self.calibration.text] if self.calibration is not None else []
+        remarks += [self.unexplained_text] if self.unexplained_text else []
+        texts = [solution.text for solution in self.solutions]
+        texts += [self.phases_text] if self.second is not None else []
+        return "\n".join([*(f"{self.name}: {remark}" for remark in remarks), *texts])
 
     def __str__(self) -> str:
         return self.text
+
+    def __repr__(self) -> str:
+        from vitreous.powder.notebook import result_line
+
+        return result_line(self)
+
+    def _repr_html_(self) -> str:
+        from vitreous.powder.notebook import result_html
+
+        return result_html(self)
 
     def to_dict(self) -> dict[str, Any]:
         """The result as JSON values."""
         record: dict[str, Any] = {"file": self.name, "solutions": [solution.to_dict() for solution in self.solutions]}
         if self.best is not None:
-            record["lines"] = [line.to_dict() for line in self.best.indexed_lines()]
+            record["lines"] = [line.to_dict() for line in self.indexed_lines()]
+            record["unexplained"] = [line.to_dict() for line in self.unexplained]
+        if self.best is not None:
+            record["wavelength"] = self.best.wavelength
+            record["radiation"] = self.best.radiation
         if self.best is not None and self.best.symbols:
             record["extinction_symbols"] = [symbol.to_dict() for symbol in self.best.symbols[:_LISTED_SYMBOLS]]
         if self.remarks:
             record["hints"] = self.remarks
+        if self.known is not None and (known := self.known.to_dict()):
+            record["known"] = known
+        if self.calibration is not None:
+            record["calibration"] = self.calibration.to_dict()
         if self.symmetry is not None:
             record["symmetry"] = self.symmetry.to_dict()
         if self.error is not None:
             record["fault"] = self.error
         if self.fit is not None:
             record["refined"] = {name: getattr(self.fit, name) for name in _REFINED}
+        if self.second is not None:
+            record["phases"] = [phase.phase_record() for phase in self.phases]
         return record

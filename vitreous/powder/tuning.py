@@ -145,7 +145,10 @@ COMPARISON_TUNING = ComparisonTuning()
 
 @dataclass(frozen=True)
 class SymmetryTuning:
-    """Constants of the evidence of extinction symbols, set by hand on simulated minerals."""
+    """Constants of the evidence of extinction symbols, set by hand on simulated minerals.
+
+    `trust` calibrates the probability of the first symbol on 130 of them: expected calibration error 0.07.
+    """
 
     misfit: float = 0.03  # relative error of the profile
     smooth: float = 0.2  # of the range of 1/d: over which the mean intensity is taken
@@ -154,7 +157,7 @@ class SymmetryTuning:
     overlap: float = 0.05  # correlation from which lines are treated together
     largest_block: int = 8  # lines that are treated together, if there are weaker overlaps to cut
     foreign: float = 0.01  # probability that an absent reflection carries the line of another phase
-    trust: float = 1.0  # power of the likelihood
+    trust: float = 0.3  # power of the likelihood: misfits of the profile look like intensity
 
 
 SYMMETRY_TUNING = SymmetryTuning()
@@ -296,3 +299,82 @@ class SearchTuning:
 
 
 SEARCH_TUNING = SearchTuning()
+
+
+@dataclass(frozen=True)
+class CalibrationTuning:
+    """Constants of the calibration with a standard, set by hand on simulated mixtures of minerals with standards.
+
+    Angles are in degrees, intensities relative to the strongest line of the pattern or of the standard.
+    """
+
+    zero: tuple[float, float] = (-0.3, 0.3)  # zero shifts that are tried
+    displacements: tuple[float, ...] = (-0.2, -0.1, 0.0, 0.1, 0.2)  # with them
+    step: float = 0.01  # of the zero shifts
+    spread: tuple[float, float] = (0.15, 0.1)  # usual zero shift and displacement
+    rounds: int = 12  # of least squares
+    least_error: float = 0.002  # of a position
+    tolerance: float = 0.03  # largest miss of a line of the standard
+    strong: float = 0.04  # intensity of the standard's lines that must be there,
+    strong_lines: int = 12  # at most so many of the strongest,
+    share: float = 0.6  # of which this share must be observed,
+    fewest: int = 3  # and so many
+    area_factor: float = 5.0  # by which texture may change an intensity
+    visible: float = 0.002  # expected intensity of a line that is left out
+    least_distance: float = 0.03  # of a line of the sample from one of the standard,
+    overlap: float = 0.6  # and the same in full widths at half maximum
+    reach: float = 3.0  # full widths at half maximum from a strong line at which a window of the pattern ends
+    reach_area: float = 0.3  # intensity of such a line
+
+
+CALIBRATION_TUNING = CalibrationTuning()
+
+
+@dataclass(frozen=True)
+class FormulaTuning:
+    """Constants of the evidence of density and formula.
+
+    Hofmann's volumes are those of organic crystals. The logarithm of the volumes of 1,497 minerals relative to them
+    follows a straight line in the share of hydrogen among the atoms, with a standard deviation of 0.29.
+    """
+
+    density_error: float = 0.04  # relative, of a measured density
+    floor: float = 0.05  # probability that density or formula are wrong: no cell loses more than its logarithm
+    organic_error: float = 0.1  # relative, of Hofmann's volumes of organic crystals
+    inorganic: tuple[float, float] = (-0.54, 0.67)  # of that line: without hydrogen, and per share of hydrogen
+    inorganic_error: float = 0.3
+    estimate_floor: float = 0.1  # the same as `floor` for a volume that is only estimated
+
+
+FORMULA_TUNING = FormulaTuning()
+
+
+@dataclass(frozen=True)
+class SecondPhaseTuning:
+    """When a second phase is looked for and believed, set by hand on eighteen simulated pairs of minerals.
+
+    `benchmarks/two_phases.py` reports on other pairs.
+    """
+
+    fewest_lines: int = 4  # that the first cell leaves unexplained,
+    least_share: float = 0.02  # and their share of the intensity, from which they are indexed
+    lines: int = 100  # largest number of lines, of both phases
+    position_errors: float = 4.0  # standard errors, and
+    position_share: float = 0.2  # full widths at half maximum, within which a line is at a reflection
+    first_cells: int = 3  # that are tried as one of the phases, if the best one leads to no pair
+    searches: int = 5  # for one pattern, at most
+    refined_left: float = 0.8  # of the intensity that a cell leaves by its lines, at most, by a refinement that is used
+    zero_spread: float = 0.006  # degrees: standard deviation of the zero shift that the first cell has on the lines
+    good_chi2: float = 2.0  # χ² of the refinement of both above which rivals are tried,
+    rivals: int = 3  # so many of each phase, and
+    rival_gain: float = 10.0  # evidence that one gains by removing most of the misfit
+    fewest_phase_lines: int = 4  # that a phase must explain
+    probability: float = 0.5  # of either phase, given the other, from which both are reported
+    certain: float = 0.9  # probability of the first cell above which it is not searched again without the other's lines
+    remaining_misfit: float = 0.5  # of the misfit of the better single phase that both together may leave
+    least_area: float = 0.01  # share of the intensity of a phase
+    reflections: int = 200  # of one phase in the refinement of both
+    largest_multiple: int = 6  # of the volume: a multiple or fraction of a lattice is no second phase
+
+
+SECOND_PHASE_TUNING = SecondPhaseTuning()

@@ -2,9 +2,9 @@
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,8 +14,8 @@ from vitreous.core.errors import InputError
 from vitreous.data import Upload
 from vitreous.powder.cell import NAMES, refined_parameters
 from vitreous.powder.example import example
-from vitreous.powder.files import FORMATS, read_pattern, read_peak_list
-from vitreous.powder.indexing import IndexOptions, index_pattern, index_peak_list, peak_list_wavelength
+from vitreous.powder.files import FORMATS, read_pattern
+from vitreous.powder.indexing import IndexOptions, index_pattern, index_peak_list, peak_list_wavelength, read_lines
 from vitreous.powder.pattern import Pattern, pattern_from_arrays, require_wavelength
 from vitreous.powder.peaks import Peaks
 from vitreous.powder.radiation import WAVELENGTH_RANGE, radiation_from_user
@@ -31,6 +31,7 @@ _MAX_POINTS = 20_000  # of a curve in the response
 _MAX_TICKS = 400  # reflections of a cell
 _MAX_SYMBOLS = 5  # extinction symbols
 _MAX_PEAKS = 200  # of a peak list; no search uses more
+_NOT_IN_CSV = ("reduced", "formula_units")
 _LIKELY = 0.5  # probability above which the first cell counts as likely
 _PEAK_LIST_RANGE = (1.0, 170.0)  # degrees: range of reflections if a peak list states none
 _PEAK_LIST_FORMATS = (".txt", ".csv", ".dat", ".xy")
@@ -56,12 +57,17 @@ class PatternFile:
         check_file(self.file, _PEAK_LIST_FORMATS, self.limits)
         if self.file.content.count(b"\n") > _MAX_PEAKS:
             raise InputError(f"{self.file}: found more than {_MAX_PEAKS} lines; is this a pattern?")
-        two_theta, intensity = read_peak_list(self.file, peak_list_wavelength(self.file.name, self.options))
-        return {"two_theta": two_theta, "intensity": intensity, "name": self.file.name}
+        lines, options = read_lines(self.file, self.options)
+        peak_list_wavelength(self.file.name, options)
+        columns = {"two_theta": lines.two_theta, "intensity": lines.intensity}
+        return {**columns, "name": self.file.name, "equivalent": lines.equivalent, "notes": lines.notes}
 
     def _read_pattern(self) -> Pattern:
         check_file(self.file, FORMATS, self.limits)
-        return _check_points(read_pattern(self.file, self.options.wavelength, self.options.anode), self.limits)
+        return _check_points(self._as_stated(), self.limits)
+
+    def _as_stated(self) -> Pattern:
+        return read_pattern(self.file, self.options.wavelength, self.options.anode, **vars(self.options.reading))
 
 
 @dataclass(frozen=True)
@@ -76,6 +82,8 @@ class SearchJob:
     intensity: NDArray[np.float64] | None = None
     sigma: NDArray[np.float64] | None = None
     name: str = "lines"
+    equivalent: float | None = None  # ångström: the wavelength of the angles of a peak list of energies
+    notes: Sequence[str] = ()  # on the reading of a peak list
 
     @classmethod
     def from_file(cls, file: PatternFile, record: dict[str, Any], content: bytes) -> "SearchJob":
@@ -83,7 +91,9 @@ class SearchJob:
         fields = record | dict(zip(record["columns"], from_bytes(content), strict=True))
         del fields["columns"]
         data = fields if file.options.peaks else {"pattern": Pattern(**fields)}
-        return cls(file.options, file.limits, **data)
+        equivalent = fields["equivalent"] if file.options.peaks else None
+        options = file.options if equivalent is None else replace(file.options, wavelength=equivalent)
+        return cls(options, file.limits, **data)
 
 
 def search(job: SearchJob) -> JobResult:
@@ -98,7 +108,8 @@ def _search_peaks(job: SearchJob) -> IndexResult:
     assert job.two_theta is not None
     if len(job.two_theta) > _MAX_PEAKS:
         raise InputError(f"two_theta: found {len(job.two_theta)} peaks, expected at most {_MAX_PEAKS}")
-    return index_peak_list(job.name, job.two_theta, job.intensity, job.options)
+    result = index_peak_list(job.name, job.two_theta, job.intensity, job.options)
+    return replace(result, hints=(*job.notes, *result.hints))
 
 
 def _pattern(job: SearchJob) -> Pattern:
@@ -108,7 +119,7 @@ def _pattern(job: SearchJob) -> Pattern:
         return _check_points(example(job.example), job.limits)
     if job.two_theta is None or job.intensity is None:
         raise InputError("intensity: expected as many numbers as two_theta has")
-    radiation = job.options.wavelength, job.options.anode
+    radiation = job.options.wavelength, job.options.anode, job.options.reading.neutrons
     return _check_points(pattern_from_arrays(job.two_theta, job.intensity, job.sigma, *radiation), job.limits)
 
 
@@ -128,7 +139,7 @@ def _without_dashes_in_errors() -> Iterator[None]:
 
 def _without_dashes(text: str) -> str:
     """Rewrite a message of the command line for the service: fields have no dashes."""
-    return re.sub(r"--(?=\w)", "", text)
+    return re.sub(r"--(\w[\w-]*)", lambda flag: flag[1].replace("-", "_"), text)
 
 
 def _response(pattern: Pattern | None, result: IndexResult, options: IndexOptions) -> dict[str, Any]:
@@ -151,8 +162,13 @@ def _response(pattern: Pattern | None, result: IndexResult, options: IndexOption
             for solution in result.solutions
         ],
         "fit": None if result.fit is None else _fit_record(result.fit),
+        "known": {} if result.known is None else result.known.to_dict(),
+        "calibration": None if result.calibration is None else result.calibration.to_dict(),
         "symbols": [] if best is None else [symbol.to_dict() for symbol in best.symbols[:_MAX_SYMBOLS]],
+        "unexplained": [line.to_dict() for line in result.unexplained[:_MAX_PEAKS]],
+        "second": None if result.second is None else _second_record(result.solutions[0], result.second, angles),
         "csv": _csv(result.solutions),
+        "lines_csv": _csv_or_nothing([line.to_dict() for line in result.indexed_lines()]),
         "cif": "" if best is None else best.to_cif(),
     }
 
@@ -165,7 +181,8 @@ def _curves(source: Pattern | Fit, main: str, *others: str) -> dict[str, Any]:
 
 def _pattern_record(pattern: Pattern) -> dict[str, Any]:
     wavelengths = {name: getattr(pattern, name) for name in ("wavelength", "wavelength2")}
-    return {**wavelengths, "points": len(pattern.two_theta), **_curves(pattern, "intensity")}
+    known = {**wavelengths, "radiation": pattern.radiation, "points": len(pattern.two_theta)}
+    return {**known, **_curves(pattern, "intensity")}
 
 
 def _peak_records(peaks: Peaks, wavelength: float) -> list[dict[str, float]]:
@@ -187,6 +204,7 @@ def _cell_record(solution: Solution) -> dict[str, Any]:
         "indexed": solution.indexed,
         "lines": solution.lines,
         **{name: to_json(getattr(solution, name), 6) for name in ("volume", "m20", "f20", "zero", "probability")},
+        "formula_units": None if solution.formula_units is None else round(solution.formula_units, 3),
     }
 
 
@@ -205,9 +223,28 @@ def _fit_record(fit: Fit) -> dict[str, Any]:
     }
 
 
+def _second_record(first: Solution, second: Solution, angles: tuple[float, float]) -> dict[str, Any]:
+    assert first.fit is not None
+    assert second.fit is not None
+    fit = second.fit
+    return {
+        **_cell_record(second),
+        "ticks": _tick_records(*second.refined_reflections(angles, _MAX_TICKS)),
+        "cif": second.to_cif(),
+        "refined": _cell_parameters(fit.cell),
+        "errors": _cell_parameters(fit.errors),
+        "text": refined_parameters(fit.cell, fit.errors),
+        **dict(zip(("share", "first_share"), to_json((fit.share, first.fit.share), 6), strict=True)),
+    }
+
+
 def _csv(solutions: list[Solution]) -> str:
     units = {**dict.fromkeys("abc", "Å"), **dict.fromkeys(NAMES[3:], "°"), "volume": "Å³", "f20": "1/°", "zero": "°"}
     headings = {name: f"{name} ({unit})" for name, unit in units.items()}
     cells = [_cell_record(solution) for solution in solutions]
-    records = [{headings.get(name, name): cell[name] for name in cell if name != "reduced"} for cell in cells]
+    records = [{headings.get(name, name): cell[name] for name in cell if name not in _NOT_IN_CSV} for cell in cells]
+    return _csv_or_nothing(records)
+
+
+def _csv_or_nothing(records: list[dict[str, Any]]) -> str:
     return format_records(records, "csv") if records else ""

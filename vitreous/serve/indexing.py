@@ -1,6 +1,7 @@
 """`Indexer`: unit-cell searches in worker processes, behind a queue."""
 
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -8,7 +9,7 @@ import numpy as np
 from vitreous.core.errors import InputError
 from vitreous.core.extras import load_extra
 from vitreous.powder.example import EXAMPLES
-from vitreous.powder.files import FORMATS
+from vitreous.powder.files import FORMATS, ReadOptions
 from vitreous.powder.radiation import ANODES, radiation_from_user
 from vitreous.serve.body import Body
 from vitreous.serve.errors import RequestError
@@ -47,17 +48,23 @@ class Indexer:
         """
         from vitreous.powder.indexing import IndexOptions
         from vitreous.powder.known import Known, parse_ranges
+        from vitreous.powder.known_cell import parse_cell
         from vitreous.powder.search import lattice_systems
         from vitreous.serve.index_worker import PatternFile, SearchJob
 
         request = body.request
         lattice_systems(request.system or ())
-        radiation_from_user(request.wavelength, request.anode)
+        radiation_from_user(request.wavelength, request.anode, request.neutrons)
         systems = request.system or self._systems
         limits = (request.volume, request.range)
         volume, used = (None if each is None else (each[0], each[1]) for each in limits)
-        known = Known(volume, used, parse_ranges(request.exclude or ()), request.zero)
+        cell = None if request.cell is None else parse_cell([str(x) for x in request.cell], request.system or ())
+        known = Known(
+            volume, used, parse_ranges(request.exclude or ()), request.zero, request.standard, cell, request.density,
+            request.formula,
+        )  # fmt: skip
         options = IndexOptions(request.anode, request.wavelength, request.peaks, systems, request.most, known=known)
+        options = replace(options, reading=_read_options(request))
         if isinstance(request, IndexNumbers):
             job = SearchJob(options, self._limits, **_pattern_numbers(request))
         else:
@@ -67,12 +74,19 @@ class Indexer:
         return content
 
 
+def _read_options(request: IndexNumbers | IndexFile) -> ReadOptions:
+    if isinstance(request, IndexNumbers):
+        return ReadOptions(neutrons=request.neutrons)
+    columns = tuple(request.columns)
+    return ReadOptions(request.axis, columns, request.scan, request.fixed_angle, request.neutrons)
+
+
 def _pattern_numbers(request: IndexNumbers) -> dict[str, Any]:
     if (request.example is None) == (request.two_theta is None):
         raise InputError("example, two_theta: expected one of them")
     if request.example is not None:
-        if request.peaks or request.anode or request.wavelength:
-            raise InputError("example: the example states its radiation; omit peaks, anode and wavelength")
+        if request.peaks or request.anode or request.wavelength or request.neutrons:
+            raise InputError("example: the example states its radiation; omit peaks, anode, wavelength and neutrons")
         if request.example not in EXAMPLES:
             raise RequestError(404, f"example: expected one of: {', '.join(EXAMPLES)}")
     columns = {name: getattr(request, name) for name in ("two_theta", "intensity", "sigma")}

@@ -1,8 +1,10 @@
 """Request schemas. Fields are the same in JSON and in forms with files."""
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
+
+from vitreous.powder.files.reading import MOST_SCANS, AxisName
 
 _Text = Annotated[str, Field(max_length=200)]
 _Texts = Annotated[list[_Text], Field(max_length=32, fail_fast=True)]
@@ -13,6 +15,10 @@ _Model = Annotated[_Text | None, Field(description="name of the model; optional 
 _Target = Annotated[_Text | None, Field(description="class or quantity to explain")]
 _Maps = Annotated[_Texts | None, Field(description="maps to compute; default: attention and rollout, if available")]
 _Limits = Annotated[list[float], Field(min_length=2, max_length=2)]
+_Columns = Annotated[list[_Text], Field(max_length=3, fail_fast=True)]
+_Scan = Annotated[int, Field(ge=1, le=MOST_SCANS)] | Literal["merge", "all"] | None
+_Cell = Annotated[list[float], Field(min_length=1, max_length=6, fail_fast=True)]
+_Standard = Literal["Si", "LaB6", "Al2O3", "CeO2"]
 _Systems = Annotated[_Texts | None, Field(description="crystal systems to search; default: all")]
 
 
@@ -72,6 +78,11 @@ class _Index(RequestModel):
     range: Annotated[_Limits | None, Field(description="first and last 2θ to use, degrees")] = None
     exclude: Annotated[_Texts | None, Field(description="2θ to leave out, e.g. 26.5 or 33.1-33.4")] = None
     zero: Annotated[float | None, Field(description="known zero shift, degrees; none is fitted")] = None
+    standard: Annotated[_Standard | None, Field(description="standard in the sample that calibrates 2θ")] = None
+    cell: Annotated[_Cell | None, Field(description="a b c (Å) α β γ (°): refine and judge it, search no other")] = None
+    formula: Annotated[_Text | None, Field(description="chemical formula, e.g. Na2S2O3·5H2O")] = None
+    density: Annotated[float | None, Field(gt=0, lt=30, description="g/cm³, with a formula")] = None
+    neutrons: Annotated[bool, Field(description="the radiation is neutrons of one wavelength")] = False
 
 
 class IndexNumbers(_Index):
@@ -85,3 +96,8 @@ class IndexNumbers(_Index):
 
 class IndexFile(_Index):
     """A pattern or a list of peaks in a file."""
+
+    axis: Annotated[AxisName | None, Field(description="quantity of the first column; replaces its heading")] = None
+    fixed_angle: Annotated[float | None, Field(gt=0, lt=180, description="2θ of the detector, for energies")] = None
+    columns: Annotated[_Columns, Field(description="names or numbers, from 1, of angle, intensity, error")] = []
+    scan: Annotated[_Scan, Field(description="number of the scan in the file, from 1, or merge")] = None

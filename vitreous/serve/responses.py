@@ -172,6 +172,7 @@ class Pattern(BaseModel):
 
     wavelength: float
     wavelength2: float | None
+    radiation: str | None
     points: int
     two_theta: Numbers
     intensity: Numbers
@@ -217,6 +218,7 @@ class Cell(CellParameters):
     lines: int
     zero: float
     probability: float
+    formula_units: float | None
     ticks: list[Tick]
     cif: str
 
@@ -236,6 +238,24 @@ class Fit(CellParameters):
     ticks: list[Tick]
 
 
+class UnexplainedLine(BaseModel):
+    """A line that no phase explains: 2θ in degrees, relative intensity, share of the intensity of all lines."""
+
+    two_theta: float
+    intensity: float | None
+    share: float | None
+
+
+class SecondPhase(Cell):
+    """A second phase, refined together with the first cell: its refined cell and shares of the intensity of both."""
+
+    errors: CellParameters
+    refined: CellParameters
+    text: str
+    share: float
+    first_share: float
+
+
 class SpaceGroup(BaseModel):
     """A space group in the setting of the cell, and how many of the crystals with its extinction symbol have it."""
 
@@ -253,8 +273,20 @@ class ExtinctionSymbol(BaseModel):
     space_groups: list[SpaceGroup]
 
 
+class Calibration(BaseModel):
+    """The shifts of the lines by a standard in the sample, with standard errors; angles in degrees."""
+
+    standard: str
+    zero: float
+    displacement: float
+    zero_error: float
+    displacement_error: float
+    lines: int
+    rms: float
+
+
 class IndexResponse(BaseModel):
-    """Unit cells of a pattern."""
+    """Unit cells of a pattern, and what was known of it."""
 
     verdict: Literal["likely", "unsure", "none"]
     hints: list[str]
@@ -262,8 +294,13 @@ class IndexResponse(BaseModel):
     peaks: list[Peak]
     cells: list[Cell]
     fit: Fit | None
+    known: dict[str, Any]
+    calibration: Calibration | None
     symbols: list[ExtinctionSymbol]
+    unexplained: list[UnexplainedLine]
+    second: SecondPhase | None
     csv: str
+    lines_csv: str
     cif: str
 
 

@@ -11,6 +11,7 @@ from vitreous.core.errors import InputError
 from vitreous.insight.style import save
 from vitreous.powder.figures.fit import fit_figure
 from vitreous.powder.refinement import Fit
+from vitreous.powder.refinement.profile import START, LineProfile
 
 X = np.linspace(10, 60, 1000)
 PEAKS = sum(np.exp(-(((X - at) / 0.2) ** 2)) for at in (21.4, 30.4, 37.4))
@@ -28,9 +29,11 @@ FIT = Fit(
     observed=PEAKS + 0.1 + 0.01 * np.sin(50 * X),
     calculated=PEAKS + 0.1,
     background=np.full_like(X, 0.1),
+    sigma=np.full_like(X, 0.01),
     hkl=np.array([(1, 0, 0), (1, 1, 0), (1, 1, 1)]),
     positions=np.array([21.4, 30.4, 37.4]),
     intensities=np.array([0.35, 0.35, 0.35]),
+    profile=LineProfile(START, 30.0),
     rwp=0.043,
     rexp=0.04,
     chi2=1.156,

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.powder.files.contents import X, Y, archive, brml, rasx, rows, xrdml
+from tests.powder.files.contents import X, Y, archive, brml, cif, rasx, rows, xrdml
 from vitreous.core.errors import InputError
 from vitreous.powder.files import read_pattern
 
@@ -27,8 +27,15 @@ SWOLLEN: dict[str, tuple[str, Callable[[], bytes], str]] = {
     "elements in XML": (".xrdml", lambda: xrdml().replace(b"<scan ", b"<a/>" * 10**7 + b"<scan "), TOO_MANY),
     "values of a CIF": (".cif", lambda: b"data_x\nloop_\n_a\n" + b"1 " * 10**7, TOO_MANY),
     "points of a RAW": (".raw", lambda: b"RAW4.00" + bytes(3 * 10**7), TOO_MANY),
+    "scans of an XRDML": (
+        ".xrdml", lambda: xrdml().replace(b"</xrdMeasurement>", b"<scan/>" * 10_001 + b"</xrdMeasurement>"),
+        "found more than 10000 scans",
+    ),
+    "blocks of a CIF": (
+        ".cif", lambda: cif() + b"".join(b"\ndata_%d" % n for n in range(10_001)), "found more than 10000 scans",
+    ),
     "files in a zip": (".brml", lambda: archive({f"{n}.xml": "" for n in range(10_001)}), "more than 10000 files"),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("kind", SWOLLEN)

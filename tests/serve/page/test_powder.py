@@ -53,6 +53,58 @@ def test_cells_can_be_downloaded(indexed: tuple[Visit, str]) -> None:
     visit, answer = indexed[0], json.loads(indexed[1])
     assert visit.download("CIF of cell 1") == answer["cif"]
     assert visit.download("All cells as CSV") == answer["csv"]
+    assert visit.download("Lines with indices as CSV") == answer["lines_csv"]
+    assert answer["lines_csv"].splitlines()[0].startswith("h,k,l,")
+
+
+def test_the_space_groups_of_the_first_cell_are_listed_likeliest_first(indexed: tuple[Visit, str]) -> None:
+    table = indexed[0].panel.get_by_role("region", name="Space groups")
+    symbols = json.loads(indexed[1])["symbols"]
+    rows = table.locator("tbody tr").all_inner_texts()
+    assert [row.split("\t")[0] for row in rows] == [symbol["symbol"] for symbol in symbols]
+    assert "P 1 21/c 1 (No. 14" in rows[0]
+
+
+def _with_second_phase(answer: str) -> str:
+    """The response with the second cell as a second phase, and two unexplained lines."""
+    record = json.loads(answer)
+    cell = record["cells"][1]
+    parameters = {name: cell[name] for name in ("a", "b", "c", "alpha", "beta", "gamma")}
+    text = "a = 5.4311(2) Å"
+    record["second"] = cell | {
+        "refined": parameters,
+        "errors": dict.fromkeys(parameters, 1e-4),
+        "text": text,
+        "share": 0.21,
+        "first_share": 0.79,
+    }
+    record["unexplained"] = [
+        {"two_theta": 12.25, "intensity": 0.02, "share": 0.01},
+        {"two_theta": 14.5, "intensity": 0.08, "share": 0.04},
+    ]
+    return json.dumps(record)
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_a_second_phase_and_unexplained_lines_are_shown_with_shares(
+    browser: Any, address: str, indexed: tuple[Visit, str], width: int
+) -> None:
+    answer = _with_second_phase(indexed[1])
+    visit = show_result(browser, address, answer, width=width)
+    phase = visit.panel.locator("section", has_text="Second phase").last
+    assert "a = 5.4311(2) Å" in phase.inner_text()
+    assert "21.0 % of the intensity, cell 1 has 79.0 %" in phase.inner_text()
+    assert "reflections of the second phase" in visit.panel.locator(".legend").inner_text()
+    assert visit.download("CIF of the second phase") == json.loads(answer)["second"]["cif"]
+    left = visit.panel.locator("section", has_text="Unexplained lines").last.inner_text()
+    assert "2 lines are at no reflection, with 5.0 % of the intensity: 14.500° (4.0 %), 12.250° (1.0 %)" in left
+    assert visit.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    visit.panel.get_by_role("radio", name="Cell 2").check()
+    assert "second phase" not in visit.panel.locator(".legend").inner_text()
+
+
+def test_the_name_of_the_file_heads_the_answer(indexed: tuple[Visit, str]) -> None:
+    assert indexed[0].panel.locator(".file-name").inner_text() == "measured.xy"
 
 
 def test_the_cursor_shows_reflection_and_position_with_units(

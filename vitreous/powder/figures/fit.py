@@ -1,12 +1,15 @@
 """Figures of an indexed pattern: its refinement or, if there was none, its observed and calculated lines."""
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from vitreous.core.errors import InputError
 from vitreous.insight.style import figure
 from vitreous.powder.figures.pattern import Ticks, label_strongest
 from vitreous.powder.refinement import Fit
+from vitreous.powder.refinement.profile import Array
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -16,17 +19,35 @@ if TYPE_CHECKING:
 _CLOSE_UP = 12  # reflections in the close-up
 _LABELS = 6  # of them with indices
 _LABEL_DISTANCE, _LABEL_REACH = 0.07, 0.02  # of the axis
+_ROW = 0.05  # distance of rows of reflections, of the highest intensity
+_ROW_COLOURS = ("k", "C1")
 
 
-def fit_figure(fit: Fit, title: str = "", ylabel: str = "intensity") -> "Figure":
+def phases_figure(phases: Sequence["Solution"], title: str = "") -> "Figure":
+    """`fit_figure` of refined phases, with a row of reflections for each, named by its lattice and share."""
+    rows = {}
+    for number, phase in enumerate(phases, 1):
+        if phase.fit is None:
+            raise InputError("phases: found one without a refinement, expected refined solutions")
+        rows[f"{number}: {phase.system} {phase.centring}, {phase.fit.share:.0%}"] = phase.fit.positions
+    fit = phases[0].fit
+    assert fit is not None
+    return fit_figure(fit, title, rows=rows if len(phases) > 1 else None)
+
+
+def fit_figure(
+    fit: Fit, title: str = "", ylabel: str = "intensity", rows: Mapping[str, Array] | None = None
+) -> "Figure":
     """Draw observed points, fitted curve, background, reflections and difference, and a close-up of low angles.
 
-    The title stands before the residual Rwp.
+    The title stands before the residual Rwp. `rows` are names of phases and the positions of their reflections in
+    degrees; by default there is one row with those of the fit.
     """
+    rows = {"reflections": fit.positions} if rows is None else rows
     with figure(10, 5.5) as drawing:
         whole, close = drawing.subplots(1, 2, width_ratios=(3, 2))
-        _draw(whole, fit, np.ones(len(fit.two_theta), dtype=bool))
-        _draw(close, fit, _low_angles(fit))
+        _draw(whole, fit, np.ones(len(fit.two_theta), dtype=bool), rows)
+        _draw(close, fit, _low_angles(fit), rows)
         low, high = close.get_xlim()
         inside = np.flatnonzero((fit.positions > low) & (fit.positions < high))
         ticks = Ticks(fit.positions[inside], fit.hkl[inside].tolist(), fit.intensities[inside])
@@ -50,18 +71,19 @@ def _low_angles(fit: Fit) -> Any:
     return (fit.two_theta >= start) & (fit.two_theta <= end + step)
 
 
-def _draw(axes: Any, fit: Fit, points: Any) -> None:
+def _draw(axes: Any, fit: Fit, points: Any, rows: Mapping[str, Array]) -> None:
     x, observed, calculated = fit.two_theta[points], fit.observed[points], fit.calculated[points]
     top = float(max(observed.max(), calculated.max()))
     difference = observed - calculated
-    below = -0.1 * top - float(difference.max())
+    below = -_ROW * top * (len(rows) + 1) - float(difference.max())
     axes.plot(x, observed, ".", ms=2, color="0.45", label="observed")
     axes.plot(x, calculated, lw=0.8, color="C3", label="calculated")
     axes.plot(x, fit.background[points], lw=0.8, ls="--", color="C2", label="background")
     axes.plot(x, below + difference, lw=0.6, color="C0", label="difference")
-    inside = (fit.positions >= x[0]) & (fit.positions <= x[-1])
-    marks = fit.positions[inside]
-    axes.plot(marks, np.full(len(marks), -0.05 * top), "|", color="k", ms=6, mew=0.6, label="reflections")
+    for number, (name, positions) in enumerate(rows.items(), 1):
+        marks = positions[(positions >= x[0]) & (positions <= x[-1])]
+        height = np.full(len(marks), -_ROW * top * number)
+        axes.plot(marks, height, "|", color=_ROW_COLOURS[number - 1], ms=6, mew=0.6, label=name)
     axes.set_ylim(below + float(difference.min()) - 0.03 * top, 1.12 * top)
     axes.set_xlabel("2θ (°)")
     axes.margins(x=0.01)

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -10,6 +10,9 @@ from vitreous.core.errors import InputError, check_choice
 from vitreous.insight.style import check_format, figure, save
 from vitreous.powder.bragg import q_from_two_theta
 from vitreous.powder.pattern import Floats, Pattern, require_wavelength
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 _LABELS = 8  # reflections with indices
 _LABEL_DISTANCE = 0.025  # of the axis: nearer labels would overlap
@@ -32,15 +35,22 @@ def pattern_figure(
     axis: str = "two-theta",
     ylabel: str = "intensity",
 ) -> None:
-    """Draw one pattern, or several above each other, each scaled to its maximum, to a file.
+    """Draw one pattern, or several above each other, to a .png, .pdf or .svg file; see `draw_patterns`."""
+    check_format(path)
+    save(draw_patterns(patterns, ticks, title, axis, ylabel), path)
+
+
+def draw_patterns(
+    patterns: Pattern | Sequence[Pattern], ticks: Ticks | None = None, title: str = "", axis: str = "two-theta",
+    ylabel: str = "intensity",
+) -> "Figure":  # fmt: skip
+    """A figure of one pattern, or of several above each other, each scaled to its maximum.
 
     Args:
-        path: a .png, .pdf or .svg file.
         ticks: reflections to mark below a single pattern; the strongest are labelled.
         axis: `two-theta`, or `q` = 4π sin θ / λ to compare patterns of different wavelengths.
         ylabel: label of the intensity axis of a single pattern.
     """
-    check_format(path)
     check_choice("axis", axis, ("two-theta", "q"))
     several = [patterns] if isinstance(patterns, Pattern) else list(patterns)
     if ticks is not None and len(several) > 1:
@@ -58,7 +68,7 @@ def pattern_figure(
         axes.margins(x=0)
         if ticks is not None:
             _mark(axes, several[0], ticks, axis)
-    save(drawing, path)
+    return drawing
 
 
 def _axis_label(patterns: Sequence[Pattern], axis: str) -> str:

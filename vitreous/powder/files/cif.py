@@ -1,5 +1,6 @@
 """Powder CIF: the profile of the first data block that has one."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -8,7 +9,7 @@ from vitreous.core.errors import InputError
 from vitreous.core.extras import load_extra
 from vitreous.powder.files.content import Content, check_count
 from vitreous.powder.pattern import Floats, Pattern
-from vitreous.powder.radiation import Radiation, radiation_from_file
+from vitreous.powder.radiation import NEUTRONS, X_RAYS, Radiation, radiation_from_file
 
 _ANGLES = ("_pd_proc_2theta_corrected", "_pd_meas_2theta_scan")
 _RANGES = ("_pd_proc_2theta_range_", "_pd_meas_2theta_range_")
@@ -17,8 +18,11 @@ _ROUNDED = 0.02  # relative error of an increment with few digits, where the num
 _INTENSITIES = (
     "_pd_proc_intensity_total", "_pd_meas_intensity_total", "_pd_meas_counts_total", "_pd_proc_intensity_net",
 )  # fmt: skip
+ANGLE_TAGS, INTENSITY_TAGS = (*_ANGLES, *_RANGES), _INTENSITIES
+"""Names and beginnings of names of the tags of a profile along 2θ, in lower case with `_` for `.`."""
 _WEIGHTS = "_pd_proc_ls_weight"
 _WAVELENGTH = "_diffrn_radiation_wavelength"
+_PROBES = ("_diffrn_radiation_probe", "_diffrn_radiation_type")
 
 Block = dict[str, list[str]]
 
@@ -110,7 +114,8 @@ def _parse_numbers(words: list[str]) -> tuple[Floats, Floats | None]:
 
 
 def _radiation(blocks: list[Block]) -> Radiation:
-    """From the first block that states a wavelength; weights of several lines are relative to the first."""
+    """From the first block that states a wavelength, and the first that states the kind of radiation."""
+    name = next(filter(None, map(_radiation_name, blocks)), None)
     for block in blocks:
         words = [word for word in block.get(_WAVELENGTH, []) if word[:1].isdigit() or word[:1] == "."]
         if words:
@@ -118,5 +123,17 @@ def _radiation(blocks: list[Block]) -> Radiation:
             weights = [word for word in block.get(f"{_WAVELENGTH}_wt", []) if word not in ("?", ".")]
             shares = _parse_numbers(weights)[0] if len(weights) == len(lines) > 1 else None
             ratio = None if shares is None or shares[0] <= 0 else float(shares[1] / shares[0])
-            return radiation_from_file(float(lines[0]), float(lines[1]) if len(lines) > 1 else None, ratio)
-    return Radiation()
+            second = float(lines[1]) if len(lines) > 1 else None
+            return replace(radiation_from_file(float(lines[0]), second, ratio), name=name)
+    return Radiation(name=name)
+
+
+def _radiation_name(block: Block) -> str | None:
+    """`X-rays` or `neutrons`, by the probe or a type such as `CuK\\a`; None if neither is stated."""
+    for tag in _PROBES:
+        text = " ".join(block.get(tag, [])).lower()
+        if "neutron" in text:
+            return NEUTRONS
+        if "x-ray" in text or "k\\a" in text:
+            return X_RAYS
+    return None

@@ -10,7 +10,9 @@ import numpy as np
 
 from vitreous.core.errors import InputError
 from vitreous.core.extras import load_extra
+from vitreous.powder.files.reading import AS_IN_FILE, ReadOptions
 from vitreous.powder.pattern import Floats
+from vitreous.powder.radiation import UNKNOWN, Radiation
 
 MAX_POINTS = 2_000_000  # of a pattern
 _MAX_WORDS = 3 * MAX_POINTS  # numbers and names in a file: angle, intensity and standard error of each point
@@ -29,8 +31,10 @@ class Content:
     data: bytes
     kind: str  # lower-case suffix, e.g. `.xy`
     max_bytes: int  # size limit of all members of a zip together
-    wavelength: float | None = None  # ångström; that of the user, which replaces the one in the file
+    radiation: Radiation = UNKNOWN  # that of the user, which replaces the one in the file
+    options: ReadOptions = AS_IN_FILE  # axis, columns and scans as the user states them
     members: Mapping[str, bytes] = field(default_factory=dict)  # of a zip, by path in lower case
+    names: Mapping[str, str] = field(default_factory=dict)  # of the members as they are in the zip, by the same path
 
     def text(self) -> str:
         """The text, in UTF-8, UTF-16 or Latin-1."""
@@ -60,8 +64,8 @@ class Content:
         """The members of a zip, whose sizes are verified, and a zip of them for geddes, which trusts the sizes."""
         if self.data.count(b"PK\1\2") > _MAX_MEMBERS:
             raise InputError(f"found more than {_MAX_MEMBERS} files in a zip, expected a powder pattern")
-        members, copy, size = {}, io.BytesIO(), 0
-        with zipfile.ZipFile(io.BytesIO(self.data)) as archive, zipfile.ZipFile(copy, "w") as target:
+        members, names, size = {}, {}, 0
+        with zipfile.ZipFile(io.BytesIO(self.data)) as archive:
             for member in archive.infolist():
                 if not member.filename.lower().endswith((".xml", ".txt")):
                     continue
@@ -73,15 +77,24 @@ class Content:
                     raise InputError(f"{member.filename!r} is compressed by another method than zip's deflate")
                 content = archive.read(member)  # at most the stated size; its checksum is verified
                 members[member.filename.lower()] = content
-                target.writestr(member.filename, content)
+                names[member.filename.lower()] = member.filename
         for path, content in members.items():
             if path.endswith(".xml"):
                 read_xml(content, ())
-        return replace(self, data=copy.getvalue(), members=members)
+        return replace(self, data=zip_members(members, names), members=members, names=names)
 
     def member(self, matches: Callable[[str], bool]) -> bytes:
         """The first member of a zip by its path in lower case; an empty element of XML if there is none."""
         return next((self.members[path] for path in sorted(self.members) if matches(path)), b"<none/>")
+
+
+def zip_members(members: Mapping[str, bytes], names: Mapping[str, str]) -> bytes:
+    """A zip of members, uncompressed, under their names."""
+    copy = io.BytesIO()
+    with zipfile.ZipFile(copy, "w") as target:
+        for path, content in members.items():
+            target.writestr(names[path], content)
+    return copy.getvalue()
 
 
 def _count_words(data: bytes) -> int:

@@ -1,8 +1,8 @@
 """Files of diffractometer makers: Panalytical, Rigaku and Bruker.
 
-geddes reads angles and intensities of all of them but not the wavelengths, which are read here. Only the first scan or
-range is read. geddes compares the number of points with the one that RAS and RAW files state; an XRDML file states
-none.
+geddes reads angles and intensities of all of them but not the wavelengths, which are read here. It reads the first scan
+or range; `scan_parts` gives it the others. geddes compares the number of points with the one that RAS and RAW files
+state; an XRDML file states none.
 """
 
 import re
@@ -12,7 +12,7 @@ from collections.abc import Callable
 from vitreous.powder.files.content import Content, check_count, first_number, in_angstrom, read_xml
 from vitreous.powder.files.gsas import read_gsas
 from vitreous.powder.pattern import Pattern
-from vitreous.powder.radiation import Radiation, radiation_from_file
+from vitreous.powder.radiation import X_RAYS, Radiation, radiation_from_file
 
 _RAW1_WAVELENGTHS = 624  # byte offset in a RAW1.01 file
 _BRML_COUNT = ("MeasurementPoints",)
@@ -26,7 +26,7 @@ def read_diffractometer(content: Content) -> Pattern:
     x, y = content.counts()
     if content.kind == ".brml":
         _check_brml_count(content, len(x))
-    return Pattern(x, y).with_radiation(radiation)
+    return Pattern(x, y, radiation=X_RAYS).with_radiation(radiation)
 
 
 def _xrdml_radiation(content: Content) -> Radiation:
@@ -91,7 +91,7 @@ def read_raw(content: Content) -> Pattern:
     """Bruker binary, versions RAW1.01 and RAW4.00; GSAS text has the same suffix."""
     if not content.data.startswith(b"RAW"):
         return read_gsas(content)
-    pattern = Pattern(*content.counts())  # also verifies all lengths in the file
+    pattern = Pattern(*content.counts(), radiation=X_RAYS)  # also verifies all lengths in the file
     return pattern.with_radiation(_raw_radiation(content.data))
 
 

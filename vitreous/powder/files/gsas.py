@@ -5,9 +5,9 @@ import re
 import numpy as np
 
 from vitreous.core.errors import InputError
+from vitreous.powder.files.axes import TIME_OF_FLIGHT
 from vitreous.powder.files.content import Content
 from vitreous.powder.files.header import radiation_from_header
-from vitreous.powder.files.headings import TIME_OF_FLIGHT
 from vitreous.powder.pattern import Floats, Pattern
 
 

@@ -184,7 +184,8 @@ class Problem:
         free = np.flatnonzero(self.free)[loose]
         matrix, right = matrix[np.ix_(loose, loose)], right[loose]
         scale = np.sqrt(np.maximum(np.diag(matrix), 1e-30))
-        matrix = matrix / scale / scale[:, None]
+        with np.errstate(over="ignore", invalid="ignore"):  # as in `normal`
+            matrix = matrix / scale / scale[:, None]
 
         def attempt(damping: float) -> Trial[State]:
             move = np.zeros_like(state.theta)
@@ -199,10 +200,15 @@ class Problem:
         return attempt
 
 
+def background_pieces(extent: float, wavelength: float) -> int:
+    """Number of pieces of the background's spline over so many degrees of 2θ; it has three parameters more."""
+    distance = float(np.clip(_KNOT_DISTANCE * wavelength / CU_KALPHA1, *_KNOT_LIMITS))
+    return max(1, round(extent / distance))
+
+
 def _splines(x: Array, wavelength: float) -> Array:
     """Cubic B-splines on even knots for the background: `(points, n)`."""
-    distance = float(np.clip(_KNOT_DISTANCE * wavelength / CU_KALPHA1, *_KNOT_LIMITS))
-    pieces = max(1, round((x[-1] - x[0]) / distance))
+    pieces = background_pieces(float(x[-1] - x[0]), wavelength)
     u = np.abs((x - x[0])[:, None] * pieces / (x[-1] - x[0]) - np.arange(-1, pieces + 2))
     return np.asarray(np.where(u < 1, 4 - 6 * u**2 + 3 * u**3, np.clip(2 - u, 0, None) ** 3) / 6)
 

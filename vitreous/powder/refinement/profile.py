@@ -36,6 +36,33 @@ LOWEST = Shape(math.log(0.003), -0.3, -1.0, 0.0, -1.0, 0.0, 0.0)
 HIGHEST = Shape(math.log(3.0), 3.0, 1.0, 1.0, 1.0, 0.1, 1.0)
 
 
+class LineProfile(NamedTuple):
+    """The profile of every line of a fit."""
+
+    shape: Shape
+    reference: float  # 2θ in degrees at which the width and the mixing of the shape hold
+    wavelength2: float | None = None  # of Kα2 in ångström, if there is a doublet
+
+    def width(self, two_theta: Array) -> Array:
+        """FWHM in degrees of lines at angles in degrees."""
+        square = caglioti(_relative_tangent(two_theta, self.reference), self.shape.slope, self.shape.dip)
+        return np.asarray(math.exp(self.shape.log_width) * np.sqrt(np.maximum(square, _NARROWEST)))
+
+    def mixing(self, two_theta: Array) -> Array:
+        """Lorentzian share of lines at angles in degrees."""
+        return np.asarray(np.clip(_lorentzian_share(two_theta, self.shape, self.reference), 0, 1))
+
+
+def _relative_tangent(two_theta: Array, reference: float) -> Array:
+    """tan θ relative to that at the reference angle; angles are 2θ in degrees."""
+    return np.asarray(np.tan(np.radians(np.clip(two_theta, 0.5, 178) / 2)) / math.tan(math.radians(reference / 2)))
+
+
+def _lorentzian_share(two_theta: Array, shape: Shape, reference: float) -> Array:
+    """The mixing before it is limited to 0 to 1."""
+    return np.asarray(shape.mixing + shape.drift * (two_theta - reference) / 100)
+
+
 class Profiles(NamedTuple):
     """Lines of unit area on the points around them, one line after another; `(entries,)` unless stated."""
 
@@ -53,13 +80,13 @@ def profiles(x: Array, position: Array, second: Array | None, shape: Shape, refe
     `position` and `second` `(lines,)` are those of the lines and of their Kα2, if there is a doublet. The width and the
     mixing of the shape hold at `reference`.
     """
-    t = np.tan(np.radians(np.clip(position, 0.5, 178) / 2)) / math.tan(math.radians(reference / 2))
+    t = _relative_tangent(position, reference)
     square = caglioti(t, shape.slope, shape.dip)
     narrow = square < _NARROWEST
     square = np.where(narrow, _NARROWEST, square)
     width = math.exp(shape.log_width) * np.sqrt(square)  # (lines,)
     far = (position - reference) / 100
-    share = shape.mixing + shape.drift * far
+    share = _lorentzian_share(position, shape, reference)
     first, last = np.searchsorted(x, position - _REACH * width), np.searchsorted(x, position + _REACH * width)
     starts = np.concatenate([[0], np.cumsum(last - first)])
     line = np.repeat(np.arange(len(position)), last - first)

@@ -14,10 +14,11 @@ from threadpoolctl import threadpool_limits
 
 from vitreous.core.errors import InputError, check_choice
 from vitreous.powder.cell import CENTRINGS, FORMS, check_cell, free_indices, full_cell, with_error
+from vitreous.powder.refinement.lattices import Lattice, Reflections, find_reflections
 from vitreous.powder.refinement.metric import ReciprocalMetric, cell_from_elements, metric_of_cell, reflection_forms
 from vitreous.powder.refinement.positions import fit_positions, line_positions
 from vitreous.powder.refinement.problem import Data, Problem, State, select_data
-from vitreous.powder.refinement.profile import START, Array, Indices, Mask, Shape
+from vitreous.powder.refinement.profile import START, Array, Indices, LineProfile, Mask, Shape
 from vitreous.powder.refinement.shifts import Shifts
 
 _SHIFTS = Shifts(0.03, 0.02, 0.02)  # degrees: expected size of zero shift and displacement
@@ -47,14 +48,18 @@ class Fit:
         observed: intensities at these points.
         calculated: fitted curve, with background.
         background: fitted background.
+        sigma: standard errors of the intensities that weight the fit.
         hkl: (n, 3), reflections in the range.
         positions: (n,), observed 2θ of the reflections (Kα1), degrees.
         intensities: (n,), areas, in the unit of the data times degrees.
+        profile: of the lines.
         rwp: weighted profile residual, √(Σ w (o - c)² / Σ w o²).
         rexp: the rwp expected from noise alone.
         chi2: (rwp / rexp)².
         unexplained: share of the intensity of the lines that is significant and at no reflection.
         converged: whether the last steps were small relative to the errors.
+        share: of the areas of all phases, uncorrected, that is of this one; not its share of the mass, because phases
+            scatter differently.
     """
 
     cell: tuple[float, ...]
@@ -70,14 +75,17 @@ class Fit:
     observed: Array
     calculated: Array
     background: Array
+    sigma: Array
     hkl: Indices
     positions: Array
     intensities: Array
+    profile: LineProfile
     rwp: float
     rexp: float
     chi2: float
     unexplained: float
     converged: bool
+    share: float = 1.0
 
     @property
     def shifts(self) -> str:
@@ -85,6 +93,10 @@ class Fit:
         names = ("zero", "displacement", "transparency")
         values = (with_error(getattr(self, name), getattr(self, f"{name}_error")) for name in names)
         return ", ".join(f"{name} {value}°" for name, value in zip(names, values, strict=True))
+
+    def shifts_at(self, two_theta: Array) -> Array:
+        """The shifts of lines at 2θ `(n,)` by instrument and sample; all in degrees."""
+        return Shifts(self.zero, self.displacement, self.transparency).at(two_theta)
 
 
 @dataclass(frozen=True)
@@ -94,6 +106,19 @@ class Refinement:
     problem: Problem
     state: State
     fit: Fit
+
+
+@dataclass(frozen=True)
+class PhaseRefinement:
+    """A refinement of several phases: shifts and profile are the same for all of them.
+
+    The curves and residuals of all `fits` are those of the whole pattern.
+    """
+
+    problem: Problem
+    state: State
+    phase: Indices  # (reflections,), number of the phase to which each belongs
+    fits: tuple[Fit, ...]
 
 
 def refine(
@@ -142,30 +167,46 @@ def refinement(
     displacement: bool = True, limit: tuple[float, float] | None = None, most: int = 200,
 ) -> Refinement:  # fmt: skip
     """The same as `refine`, with the problem and its solution."""
-    check_choice("system", system, FORMS)
-    check_choice("centring", centring, CENTRINGS)
-    check_cell(list(cell))
+    result = refine_phases(
+        two_theta, intensity, [Lattice(cell, system, centring)], wavelength=wavelength, wavelength2=wavelength2,
+        ratio=ratio, sigma=sigma, zero=zero, displacement=displacement, limit=limit, most=most,
+    )  # fmt: skip
+    return Refinement(result.problem, result.state, result.fits[0])
+
+
+def refine_phases(
+    two_theta: Array, intensity: Array, lattices: Sequence[Lattice], *, wavelength: float,
+    wavelength2: float | None = None, ratio: float = 0.0, sigma: Array | None = None, zero: float = 0.0,
+    displacement: bool = True, limit: tuple[float, float] | None = None, most: int = 200,
+) -> PhaseRefinement:  # fmt: skip
+    """Fit the cells of all phases to a pattern at once; the arguments are those of `refine`.
+
+    `most` is the largest number of reflections of one phase.
+    """
+    for lattice in lattices:
+        check_choice("system", lattice.system, FORMS)
+        check_choice("centring", lattice.centring, CENTRINGS)
+        check_cell(list(lattice.cell))
     for name, value in (("wavelength", wavelength), ("wavelength2", wavelength2)):
         if value is not None and not 0.05 < value < 20:
             raise InputError(f"{name}: found {value:g}, expected 0.05 to 20 Å")
     if not 0 <= ratio <= 1 or not abs(zero) < 5:
         raise InputError(f"ratio, zero: found {ratio:g}, {zero:g}, expected 0 to 1 and below 5°")
     data = select_data(two_theta, intensity, sigma, limit)
-    lattice = metric_of_cell(cell, system)
-    hkl, form, angles = reflection_forms(lattice, system, centring, wavelength, (data.x[0], data.x[-1]), most)
-    if len(form) == most:
+    reflections = find_reflections(lattices, wavelength, (data.x[0], data.x[-1]), most)
+    form, angles, first = reflections.form, reflections.angles, reflections.first
+    if not reflections.complete:
         data = data.before(angles[-1] - _EDGE)
     if len(data.x) < len(form) + 40:
         raise InputError(f"two_theta: found {len(data.x)} point(s) for {len(form)} reflections, expected more points")
     shape = START._replace(ratio=ratio if wavelength2 is not None else 0.0)
-    stages = _Stages(
-        data, form, angles, (wavelength, wavelength2), np.array([*lattice.first, *Shifts(zero, 0.0, 0.0), *shape])
-    )
+    stages = _Stages(data, form, angles, (wavelength, wavelength2), np.array([*first, *Shifts(zero, 0.0, 0.0), *shape]))
     with threadpool_limits(1):  # the matrices are small: several threads would mostly wait for each other
         problem, state, converged = stages.run(displacement and wavelength2 is not None)
-        free = np.array([*[True] * (len(lattice.first) + 1), displacement, displacement])
-        fit = _fit(problem, state, hkl, lattice, system, converged, free)
-        return Refinement(problem, state, fit)
+        free = np.array([*[True] * (len(first) + 1), displacement, displacement])
+        systems = [lattice.system for lattice in lattices]
+        fits = _fits(problem, state, reflections, systems, converged, free)
+        return PhaseRefinement(problem, state, reflections.phase, fits)
 
 
 def refine_profile(
@@ -253,40 +294,54 @@ class _Stages:
         return sorted(best, key=lambda state: state.cost)[:_TRIALS]
 
 
-def _fit(
-    problem: Problem, state: State, hkl: Indices, lattice: ReciprocalMetric, system: str, converged: bool, free: Mask
-) -> Fit:
+def _fits(
+    problem: Problem, state: State, reflections: Reflections, systems: Sequence[str], converged: bool, free: Mask
+) -> tuple[Fit, ...]:
+    """The fit of each phase."""
     data, k, residual = problem.data, problem.metric, state.residual
     freedom = max(1, len(data.x) - int(state.present.sum()) - int(problem.free.sum()))
     weighted = float(np.sum((data.y * problem.root) ** 2))
     positions = fit_positions(line_positions(problem, state), state.theta[: problem.first_shape], free)
     values, covariance = positions.values, positions.covariance
-    cell, errors = _cell_with_errors(values[:k], covariance[:k, :k], lattice, system)
     zero, displacement, transparency = zip(values[k:], np.sqrt(np.diag(covariance)[k:]), strict=True)
-    order = np.argsort(state.positions)
-    return Fit(
-        cell=cell,
-        errors=errors,
-        zero=float(zero[0]),
-        zero_error=float(zero[1]),
-        displacement=float(displacement[0]),
-        displacement_error=float(displacement[1]),
-        transparency=float(transparency[0]),
-        transparency_error=float(transparency[1]),
-        position_error=positions.share,
-        two_theta=data.x,
-        observed=np.ldexp(data.y, data.exponent),
-        calculated=np.ldexp(state.calculated, data.exponent),
-        background=np.ldexp(state.background, data.exponent),
-        hkl=hkl[order],
-        positions=state.positions[order],
-        intensities=np.ldexp(state.linear[: problem.count][order], data.exponent),
-        rwp=math.sqrt(float(residual @ residual) / weighted),
-        rexp=math.sqrt(freedom / weighted),
-        chi2=float(residual @ residual) / freedom,
-        unexplained=_unexplained_share(problem, state),
-        converged=converged,
-    )
+    areas, order = state.linear[: problem.count], np.argsort(state.positions)
+    fits = []
+    for phase, (system, metric) in enumerate(zip(systems, reflections.metrics, strict=True)):
+        own, block = order[reflections.phase[order] == phase], reflections.elements(phase)
+        cell, errors = _cell_with_errors(values[block], covariance[block, block], metric, system)
+        fit = Fit(
+            cell=cell,
+            errors=errors,
+            zero=float(zero[0]),
+            zero_error=float(zero[1]),
+            displacement=float(displacement[0]),
+            displacement_error=float(displacement[1]),
+            transparency=float(transparency[0]),
+            transparency_error=float(transparency[1]),
+            position_error=positions.share,
+            two_theta=data.x,
+            observed=np.ldexp(data.y, data.exponent),
+            calculated=np.ldexp(state.calculated, data.exponent),
+            background=np.ldexp(state.background, data.exponent),
+            sigma=np.ldexp(np.sqrt(data.variance), data.exponent),
+            hkl=reflections.hkl[own],
+            positions=state.positions[own],
+            intensities=np.ldexp(areas[own], data.exponent),
+            profile=_line_profile(problem, state),
+            rwp=math.sqrt(float(residual @ residual) / weighted),
+            rexp=math.sqrt(freedom / weighted),
+            chi2=float(residual @ residual) / freedom,
+            unexplained=_unexplained_share(problem, state),
+            converged=converged,
+            share=float(areas[own].sum() / max(float(areas.sum()), 1e-300)) if len(systems) > 1 else 1.0,
+        )
+        fits.append(fit)
+    return tuple(fits)
+
+
+def _line_profile(problem: Problem, state: State) -> LineProfile:
+    shape = Shape(*state.theta[problem.first_shape :].tolist())
+    return LineProfile(shape, problem.reference, problem.wavelengths[1])
 
 
 def _unexplained_share(problem: Problem, state: State) -> float:

@@ -20,6 +20,10 @@ class Shifts(NamedTuple):
     displacement: float
     transparency: float
 
+    def at(self, two_theta: Array) -> Array:
+        """The shifts of lines at 2θ `(n,)`; all in degrees."""
+        return np.asarray(shift_functions(np.radians(two_theta) / 2) @ np.array(self))
+
 
 SHIFT_COUNT = len(Shifts._fields)
 

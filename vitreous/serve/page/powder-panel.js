@@ -9,6 +9,7 @@ import { Plot } from "./plot.js";
 import { drawPattern } from "./powder-plot.js";
 import { radiationFields } from "./radiation-fields.js";
 import { downloadButton } from "./download.js";
+import { secondPhase, symbolTable, unexplainedLines } from "./phase-details.js";
 
 /** @typedef {import("./types.js").IndexResult} IndexResult */
 /** @typedef {{file: File} | {example: string}} Source */
@@ -98,7 +99,8 @@ export function powderPanel(api, info, examples) {
     const stem = name.replace(/\.[^.]*$/, "");
     const cif = downloadButton("CIF of cell 1", `${stem}.cif`, "chemical/x-cif", () => (chosen === 0 ? result.cif : result.cells[chosen].cif));
     const downloads = result.cells.length ? element("p", { class: "row" }, cif,
-      downloadButton("All cells as CSV", `${stem}-cells.csv`, "text/csv", () => result.csv)) : null;
+      downloadButton("All cells as CSV", `${stem}-cells.csv`, "text/csv", () => result.csv),
+      downloadButton("Lines with indices as CSV", `${stem}-lines.csv`, "text/csv", () => result.lines_csv)) : null;
     const remarkLine = element("p", { class: "quiet" });
     const choose = (/** @type {number} */ index) => {
       chosen = index;
@@ -108,8 +110,10 @@ export function powderPanel(api, info, examples) {
       status.say(`Cell ${index + 1}, ${latticeName(result.cells[index])}: ${result.cells[index].ticks.length} reflections marked.`);
     };
     results.replaceChildren(...[
+      element("h2", { class: "file-name" }, name),
       verdictCard(result), result.peaks.length || result.pattern ? plot.element : null, remarkLine,
-      result.cells.length ? cellTable(result, choose) : null, downloads,
+      secondPhase(result, stem), unexplainedLines(result),
+      result.cells.length ? cellTable(result, choose) : null, downloads, symbolTable(result),
     ].filter((part) => part !== null));
     results.hidden = false;
     remarkLine.textContent = result.cells.length ? remarks(result, 0) : "";

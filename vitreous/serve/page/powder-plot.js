@@ -8,7 +8,8 @@ import { formatTick, legendEntries, Plot } from "./plot.js";
 /** @typedef {import("./types.js").Tick} Tick */
 
 const REACH = 7; // pixels from the cursor to a reflection
-const TICKS = 0.09; // share of the plot height
+const TICKS = 0.09; // share of the plot height, for each phase
+const SECOND_ROW = 0.055;
 const DIFFERENCE = 0.17;
 
 /** Intensity scales and their inverses. */
@@ -47,7 +48,10 @@ export function drawPattern(plot, result, chosen, wavelength, view, keep) {
   /** @type {Tick[]} */
   const reflections = (fit ?? cell)?.ticks ?? [];
   const ticks = reflections.map((tick) => toAxis(tick.two_theta));
-  const bands = (reflections.length ? TICKS : 0.02) + (fit ? DIFFERENCE : 0);
+  const second = (chosen === 0 && result.second?.ticks) || [];
+  const secondTicks = second.map((tick) => toAxis(tick.two_theta));
+  const rows = second.length ? SECOND_ROW : 0;
+  const bands = (reflections.length ? TICKS : 0.02) + rows + (fit ? DIFFERENCE : 0);
   let floor = 0;
 
   plot.show({
@@ -73,7 +77,9 @@ export function drawPattern(plot, result, chosen, wavelength, view, keep) {
       if (fit) drawDifference(uplot, data, low - (bbox.height * DIFFERENCE) / 2, (bbox.height * DIFFERENCE) / 2);
       if (!ticks.length) return;
       const nearIndex = nearest(uplot, ticks, at);
-      const bottom = low - (fit ? bbox.height * DIFFERENCE : 0);
+      const floorOfTicks = low - (fit ? bbox.height * DIFFERENCE : 0);
+      const bottom = floorOfTicks - bbox.height * rows;
+      for (const x of secondTicks) drawLine(ctx, uplot.valToPos(x, "x", true), bottom + 2 * ratio, floorOfTicks - 2 * ratio, "second", ratio);
       const top = bottom - bbox.height * (TICKS - 0.035);
       ctx.lineWidth = ratio;
       for (const [i, x] of ticks.entries()) drawLine(ctx, uplot.valToPos(x, "x", true), top, bottom - 2 * ratio, i === nearIndex ? "accent" : "ticks", ratio * (i === nearIndex ? 2 : 1));
@@ -99,6 +105,7 @@ export function drawPattern(plot, result, chosen, wavelength, view, keep) {
     ["observed", source ? "measured" : "peaks as given"],
     ...(fit ? /** @type {[string, string][]} */ ([["calculated", "calculated"], ["background", "background"], ["difference", "difference"]]) : []),
     ...(ticks.length ? /** @type {[string, string][]} */ ([["ticks", `reflections of cell ${chosen + 1}`], ["carets", "detected peaks"]]) : []),
+    ...(second.length ? /** @type {[string, string][]} */ ([["ticks second", "reflections of the second phase"]]) : []),
   ]));
 }
 

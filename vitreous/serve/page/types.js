@@ -30,7 +30,12 @@
  * @typedef {{wavelength: number, wavelength2: number | null, points: number, two_theta: number[],
  *   intensity: number[]}} Pattern
  * @typedef {{two_theta: number, error: number, intensity: number, d: number}} Peak
+ * @typedef {{symbol: string, probability: number, absences: number,
+ *   space_groups: {number: number, name: string, share: number}[]}} ExtinctionSymbol
+ * @typedef {{two_theta: number, intensity: number | null, share: number | null}} UnexplainedLine
+ * @typedef {Cell & {errors: Lengths, refined: Lengths, text: string, share: number, first_share: number}} SecondPhase
  * @typedef {{verdict: "likely" | "unsure" | "none", hints: string[], pattern: Pattern | null, peaks: Peak[],
- *   cells: Cell[], fit: Fit | null, csv: string, cif: string}} IndexResult
+ *   cells: Cell[], fit: Fit | null, symbols: ExtinctionSymbol[], unexplained: UnexplainedLine[],
+ *   second: SecondPhase | null, csv: string, lines_csv: string, cif: string}} IndexResult
  */
 export {};
