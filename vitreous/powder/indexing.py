@@ -1,83 +1,43 @@
 """Indexing: from lines, arrays, patterns or files to unit cells."""
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from contextlib import ExitStack
+from dataclasses import replace
 from functools import partial
 from itertools import chain
 from multiprocessing import get_context
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
-from threadpoolctl import threadpool_limits
 
 from vitreous.core.errors import InputError
 from vitreous.data.uploads import InputFile
-from vitreous.powder.calibration import Calibration, calibrate_lines, calibrate_pattern
+from vitreous.powder.calibration import Calibration, calibrate_lines
 from vitreous.powder.files import PeakList, read_pattern, read_peak_list
-from vitreous.powder.files.reading import AS_IN_FILE, ReadOptions
-from vitreous.powder.hints import list_hints, pattern_hints
-from vitreous.powder.known import NOTHING_KNOWN, Known, with_small_zero
-from vitreous.powder.known_cell import is_stated, judge_cell, refine_stated
+from vitreous.powder.hints import list_hints
+from vitreous.powder.index_options import DEFAULT_OPTIONS, IndexOptions
+from vitreous.powder.known import NOTHING_KNOWN, Known
 from vitreous.powder.line_list import LineList, check_lines
-from vitreous.powder.observed_lines import observe_lines
-from vitreous.powder.pattern import Pattern, require_wavelength
-from vitreous.powder.peaks import find_peaks
-from vitreous.powder.phases import Phases, Ranked
+from vitreous.powder.pattern import Pattern
+from vitreous.powder.pipeline import index_pattern, search_lines, stated_only
 from vitreous.powder.radiation import radiation_from_user
-from vitreous.powder.ranking import Ranking
-from vitreous.powder.search import LATTICES, allow_rhombohedral, find_candidates, lattice_systems
-from vitreous.powder.second_phase import find_phases
+from vitreous.powder.search import LATTICES
 from vitreous.powder.solution import IndexResult, Solution
-from vitreous.powder.tuning import PROFILE_TUNING, SEARCH_TUNING, SECOND_PHASE_TUNING, SearchTuning
-from vitreous.powder.whole_pattern import refine_best
+from vitreous.powder.tuning import SEARCH_TUNING, SearchTuning
 
-if TYPE_CHECKING:
-    from vitreous.powder.profile_symmetry import ProfileSymmetry
+__all__ = [
+    "IndexOptions", "expand_folders", "index", "index_file", "index_files", "index_pattern", "index_peak_list",
+    "index_peaks", "peak_list_wavelength", "read_lines",
+]  # fmt: skip
 
 Floats = NDArray[np.float64]
 Progress = Callable[[Iterable[IndexResult], int], Iterable[IndexResult]]
 
-_RIVALS = 5  # solutions of a phase that are ranked
 _FILES_PER_PROCESS = 4  # fewer files are not worth the start of a process
-
-
-@dataclass(frozen=True)
-class IndexOptions:
-    """How files are read and searched."""
-
-    anode: str | None = None  # of the X-ray tube, e.g. `Cu`; replaces the radiation that the file states
-    wavelength: float | None = None  # ångström; replaces the wavelength that the file states
-    peaks: bool = False  # the file is a peak list, not a pattern
-    systems: Sequence[str] = tuple(LATTICES)  # crystal systems to search
-    most: int = 5  # largest number of solutions
-    refine: bool = True  # refine the best cell on the whole pattern if its probability is high enough
-    hints: bool = True  # look for signs of a wrong wavelength
-    symmetry: bool = False  # say what the whole profile tells about the symmetry, also where there is a likely cell
-    known: Known = NOTHING_KNOWN  # cell or volume, density, formula, standard, zero shift, angles that count
-    tuning: SearchTuning = SEARCH_TUNING  # constants of the search
-    phases: int = 2  # 1 does without a second phase
-    reading: ReadOptions = AS_IN_FILE  # axis, columns and scans of files, neutrons
-
-
-_DEFAULT_OPTIONS = IndexOptions()
-
-
-@contextmanager
-def _single_thread() -> Iterator[None]:
-    """Use one thread: tensors and matrices are small, and threads would mostly wait for each other."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        with threadpool_limits(1, "blas"):
-            yield
-    finally:
-        torch.set_num_threads(before)
 
 
 def index(
@@ -155,120 +115,11 @@ def _index_lines(
     if (count := len(line_list.two_theta)) < tuning.fewest_lines:
         needed = f"at least {tuning.fewest_lines} for a cubic cell, 20 for low symmetry"
         raise InputError(f"lines: found {count}{' distinct' * (count < stated)}, expected {needed}")
-    return _stated_only(_search(line_list, wavelength, options)[0], options), calibration
-
-
-def _stated_only(solutions: list[Solution], options: IndexOptions) -> list[Solution]:
-    """The solutions, without the rivals of a cell that the user states."""
-    cell = options.known.cell
-    return solutions if cell is None else [each for each in solutions if is_stated(each, cell)][: options.most]
-
-
-def _search(
-    line_list: LineList, wavelength: float, options: IndexOptions, width: float | None = None,
-    symmetry: "ProfileSymmetry | None" = None,
-) -> tuple[list[Solution], Ranking]:  # fmt: skip
-    """The unit cells that explain lines, best first, and what ranked them.
-
-    `width` is the lines' full width at half maximum in degrees, `symmetry` what the whole profile says.
-    """
-    radiation_from_user(wavelength, None)
-    systems, tuning = lattice_systems(options.systems), options.known.narrow(options.tuning)
-    angle, errors, heights = line_list.two_theta, line_list.error, line_list.intensity
-    every = observe_lines(angle, errors, wavelength, heights, tuning, width)
-    strength = torch.as_tensor(np.ones(len(angle)) if heights is None else heights)
-
-    def propose_lattices() -> tuple[torch.Tensor, torch.Tensor]:
-        from vitreous.powder.proposals import propose  # loads a model, which few searches need
-
-        return propose(every, strength, wavelength, tuning.proposals, tuning)
-
-    ranking = Ranking(every, angle, errors, heights, wavelength, systems, options.known, tuning, symmetry)
-    ranking = replace(ranking, rhombohedral=allow_rhombohedral(options.systems))
-    with _single_thread():
-        if options.known.cell is not None:
-            return judge_cell(ranking, options.known.cell), ranking
-        candidates = find_candidates(every, systems, propose_lattices if tuning.proposals else None, tuning)
-        return ranking.rank(candidates, options.most), ranking
-
-
-@_single_thread()
-def index_pattern(
-    pattern: Pattern, options: IndexOptions = _DEFAULT_OPTIONS, ratio: float | None = None
-) -> IndexResult:
-    """The unit cells of a pattern, with the refinement of the best one and hints.
-
-    `ratio` is the intensity of Kα2 relative to Kα1, for the peak search; None estimates it from the pattern.
-    """
-    wavelength, wavelength2 = require_wavelength(pattern), pattern.wavelength2
-    ratio = 0.0 if wavelength2 is None else ratio
-    whole = pattern = options.known.select(pattern)
-    calibration = None
-    if options.known.standard is None:
-        peaks = find_peaks(pattern.two_theta, pattern.intensity, pattern.sigma, wavelength, wavelength2, ratio)
-    else:
-        calibrated = calibrate_pattern(pattern, options.known.standard, ratio)
-        whole, pattern, peaks = calibrated.whole, calibrated.sample, calibrated.peaks
-        calibration = calibrated.calibration
-    few = len(peaks.two_theta) < PROFILE_TUNING.few_lines
-    symmetry = _profile_symmetry(pattern) if few or options.symmetry else None
-    solutions: list[Solution] = []
-    if len(peaks.two_theta) >= options.tuning.fewest_lines:
-        line_list = check_lines(peaks.two_theta, peaks.intensity, peaks.error, wavelength, options.tuning)
-        if len(line_list.two_theta) >= options.tuning.fewest_lines:
-            width = float(np.median(peaks.width))
-            solutions, ranking = _search(line_list, wavelength, options, width, symmetry if few else None)
-    if options.refine and solutions and options.known.cell is not None:
-        solutions = refine_stated(pattern, solutions, peaks, ranking, options.known.cell)
-    elif options.refine and solutions and solutions[0].probability >= options.tuning.hopeless:
-        solutions = refine_best(pattern, solutions, peaks, ranking.describe, options.tuning)
-    solutions = _stated_only(solutions, options)
-    phases = None
-    if options.refine and options.phases > 1 and solutions:
-        phases = _find_phases(pattern, Ranked(solutions, ranking.describe), width, ratio, options)
-    if phases is not None:
-        solutions = phases.among(solutions, options.tuning)[: options.most]
-        solutions[0] = replace(solutions[0], formula_units=options.known.units_in(solutions[0].volume))
-    doubtful = not solutions or solutions[0].probability < options.tuning.doubt
-    if doubtful and symmetry is None:
-        symmetry = _profile_symmetry(pattern)
-    if symmetry is not None:
-        symmetry = symmetry.with_solutions(solutions) if doubtful or options.symmetry else None
-    solutions = [replace(each, radiation=pattern.radiation) for each in solutions]
-    hints = pattern_hints(whole, solutions, options.tuning) if options.hints else ()
-    second = None if phases is None else replace(phases.second, radiation=pattern.radiation)
-    return IndexResult(pattern.name, solutions, hints, None, peaks, symmetry, options.known, calibration, second)
-
-
-def _find_phases(
-    pattern: Pattern, ranked: Ranked, width: float, ratio: float | None, options: IndexOptions
-) -> Phases | None:
-    """Two phases of a pattern whose best solution leaves lines unexplained; a stated cell must be the major one."""
-
-    tuning = with_small_zero(options.tuning, SECOND_PHASE_TUNING.zero_spread)
-    own = replace(options, known=NOTHING_KNOWN, most=_RIVALS, tuning=tuning)
-
-    def search(lines: LineList) -> Ranked:
-        solutions, ranking = _search(lines, require_wavelength(pattern), own, width)
-        return Ranked(solutions, ranking.describe)
-
-    phases = find_phases(pattern, ranked, search, ratio)
-    cell = options.known.cell
-    return phases if phases is None or cell is None or is_stated(phases.first, cell) else None
-
-
-def _profile_symmetry(pattern: Pattern) -> "ProfileSymmetry | None":
-    """What the whole profile says about the symmetry; None for a pattern outside the range of the model."""
-    from vitreous.powder.profile_symmetry import predict_symmetry  # loads a model, which few searches need
-
-    try:
-        return predict_symmetry(pattern)
-    except InputError:
-        return None
+    return stated_only(search_lines(line_list, wavelength, options).solutions, options), calibration
 
 
 def index_peak_list(
-    name: str, two_theta: Floats, intensity: Floats | None, options: IndexOptions = _DEFAULT_OPTIONS
+    name: str, two_theta: Floats, intensity: Floats | None, options: IndexOptions = DEFAULT_OPTIONS
 ) -> IndexResult:
     """The unit cells of a peak list, with hints."""
     wavelength = peak_list_wavelength(name, options)
@@ -294,7 +145,7 @@ def read_lines(path: InputFile, options: IndexOptions) -> tuple[PeakList, IndexO
     return lines, options if lines.equivalent is None else replace(options, wavelength=lines.equivalent)
 
 
-def index_file(path: InputFile, options: IndexOptions = _DEFAULT_OPTIONS) -> IndexResult:
+def index_file(path: InputFile, options: IndexOptions = DEFAULT_OPTIONS) -> IndexResult:
     """The unit cells of one file: a pattern, or a peak list if the options say so."""
     if options.peaks:
         lines, options = read_lines(path, options)
@@ -304,7 +155,7 @@ def index_file(path: InputFile, options: IndexOptions = _DEFAULT_OPTIONS) -> Ind
 
 
 def index_files(
-    paths: Sequence[Path], options: IndexOptions = _DEFAULT_OPTIONS, progress: Progress | None = None
+    paths: Sequence[Path], options: IndexOptions = DEFAULT_OPTIONS, progress: Progress | None = None
 ) -> list[IndexResult]:
     """The unit cells of many files and folders of files, on all cores; an error in one does not stop the others.
 

@@ -19,7 +19,7 @@ from vitreous.powder.reciprocal import cell_from_reciprocal, metric_from_cell, r
 from vitreous.powder.search import Candidate
 from vitreous.powder.solution import Solution
 from vitreous.powder.tuning import SearchTuning
-from vitreous.powder.whole_pattern import refine_best
+from vitreous.powder.whole_pattern import Describe, refine_best
 
 _CENTRINGS = {  # of a cell whose own metric has this symmetry
     "cubic": "PIF", "tetragonal": "PIF", "hexagonal": "PR", "orthorhombic": "PABCIF", "monoclinic": "PABCI",
@@ -97,20 +97,21 @@ def is_stated(solution: Solution, cell: Sequence[float]) -> bool:
 
 
 def refine_stated(
-    pattern: Pattern, solutions: Sequence[Solution], peaks: Peaks, ranking: Ranking, cell: Sequence[float]
-) -> list[Solution]:
+    pattern: Pattern, solutions: Sequence[Solution], peaks: Peaks, describe: Describe, cell: Sequence[float],
+    tuning: SearchTuning,
+) -> list[Solution]:  # fmt: skip
     """The solutions of `judge_cell`, the first one refined on the whole pattern and judged among the others.
 
     The pattern may show that the cell has another centring than the lines say.
     """
 
-    def describe(lattice: Bravais, zero: float) -> Solution | None:
-        solution = ranking.describe(lattice, zero)
+    def describe_stated(lattice: Bravais, zero: float) -> Solution | None:
+        solution = describe(lattice, zero)
         return solution if solution is not None and is_stated(solution, cell) else None
 
-    first = refine_best(pattern, solutions[:1], peaks, describe, ranking.tuning)[0]
-    others = [each for each in solutions if not same_lattice(each.cell, first.cell, ranking.tuning.same_lattice)]
-    return with_probabilities([first, *others], ranking.tuning)
+    first = refine_best(pattern, solutions[:1], peaks, describe_stated, tuning)[0]
+    others = [each for each in solutions if not same_lattice(each.cell, first.cell, tuning.same_lattice)]
+    return with_probabilities([first, *others], tuning)
 
 
 def _allowed(ranking: Ranking, reduced: np.ndarray) -> list[Bravais]:
