@@ -182,16 +182,16 @@ def with_error(value: float, error: float) -> str:
 
 
 def refined_parameters(cell: Sequence[float], errors: Sequence[float]) -> str:
-    """The parameters of a cell that were refined, with names, errors and units.
+    """The parameters of a cell that were refined, with names, errors and units; equal axes have one name.
 
-    >>> refined_parameters((5.64024,) * 3 + (90.0,) * 3, (0.00013,) + (0.0,) * 5)
+    >>> refined_parameters((5.64024,) * 3 + (90.0,) * 3, (0.00013,) * 3 + (0.0,) * 3)
     'a = 5.64024(13) Å'
     """
-    return ", ".join(
-        f"{name} = {with_error(value, error)}{' Å' if name in 'abc' else '°'}"
-        for name, value, error in zip(NAMES, cell, errors, strict=True)
-        if error > 0
-    )
+    shown: dict[tuple[float, float], str] = {}
+    for name, value, error in zip(NAMES, cell, errors, strict=True):
+        if error > 0:
+            shown.setdefault((value, error), f"{name} = {with_error(value, error)}{' Å' if name in 'abc' else '°'}")
+    return ", ".join(shown.values())
 
 
 def cell_columns(cell: Sequence[float], angle_digits: int = 2) -> list[str]:

@@ -49,7 +49,7 @@ function hintList(result) {
 /** @param {Fit} fit @returns {string[]} the refined parameters */
 function refinedParameters(fit) {
   return [
-    ...LENGTHS.filter((name) => fit.errors[name] > 0).map((name) => `${name} = ${formatWithError(fit[name], fit.errors[name], 4)} Å`),
+    ...LENGTHS.filter((name, i) => fit.errors[name] > 0 && !LENGTHS.slice(0, i).some((other) => fit[other] === fit[name])).map((name) => `${name} = ${formatWithError(fit[name], fit.errors[name], 4)} Å`),
     ...ANGLES.filter((name) => fit.errors[name] > 0).map((name) => `${GREEK[name]} = ${formatWithError(fit[name], fit.errors[name], 3)}°`),
   ];
 }
