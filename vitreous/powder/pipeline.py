@@ -144,7 +144,8 @@ def _with_second_phase(
 
 def _find_phases(prepared: _Prepared, ranked: Ranked, options: IndexOptions) -> Phases | None:
     """Two phases of a pattern whose best solution leaves lines unexplained; a stated cell must be the major one."""
-    tuning = with_small_zero(options.tuning, SECOND_PHASE_TUNING.zero_spread)
+    # The lines are those of one phase: no further search among the strong ones alone.
+    tuning = replace(with_small_zero(options.tuning, SECOND_PHASE_TUNING.zero_spread), mixture_odds=())
     own = replace(options, known=NOTHING_KNOWN, most=_RIVALS, tuning=tuning)
     wavelength = require_wavelength(prepared.sample)
 
