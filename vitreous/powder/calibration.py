@@ -85,7 +85,7 @@ def calibrate_pattern(
 ) -> CalibratedPattern:
     """Calibrate a pattern with a standard in the sample; `ratio` is the intensity of Kα2 relative to Kα1."""
     wavelength, second = require_wavelength(pattern), pattern.wavelength2
-    pattern = _part(pattern, pattern.two_theta > -tuning.zero[0])  # so that no corrected angle is negative
+    pattern = pattern.part(pattern.two_theta > -tuning.zero[0])  # so that no corrected angle is negative
     peaks = find_peaks(
         pattern.two_theta, pattern.intensity, pattern.sigma, wavelength, second, ratio, most=_SEARCHED_PEAKS
     )
@@ -105,7 +105,7 @@ def calibrate_pattern(
     for low, high in gaps:
         last = high if second is None else second_wavelength(np.array([high]), second / wavelength)[0]
         kept &= (whole.two_theta < low) | (whole.two_theta > last)
-    sample = _part(whole, kept)
+    sample = whole.part(kept)
     columns = {name: values[own][:_USED_PEAKS] for name, values in vars(replace(peaks, two_theta=angle)).items()}
     return CalibratedPattern(whole, sample, Peaks(**columns), calibration)
 
@@ -128,11 +128,6 @@ def calibrate_lines(
     if lines.intensity is not None:
         intensity = lines.intensity[own] / lines.intensity[own].max(initial=1e-300)
     return LineList(angle[own], lines.error[own], intensity), calibration
-
-
-def _part(pattern: Pattern, points: Mask) -> Pattern:
-    sigma = None if pattern.sigma is None else pattern.sigma[points]
-    return replace(pattern, two_theta=pattern.two_theta[points], intensity=pattern.intensity[points], sigma=sigma)
 
 
 def _select(lines: StandardLines, chosen: Mask) -> StandardLines:

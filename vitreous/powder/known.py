@@ -130,9 +130,8 @@ class Known:
         used = self.uses(pattern.two_theta) & (self.corrected(pattern.two_theta) >= 0)
         if used.sum() < MIN_POINTS:
             raise InputError(f"{pattern.name}: found {used.sum()} points in the chosen ranges, expected {MIN_POINTS}")
-        sigma = None if pattern.sigma is None else pattern.sigma[used]
-        angles = self.corrected(pattern.two_theta[used])
-        return replace(pattern, two_theta=angles, intensity=pattern.intensity[used], sigma=sigma)
+        chosen = pattern.part(used)
+        return replace(chosen, two_theta=self.corrected(chosen.two_theta))
 
     def narrow(self, tuning: SearchTuning) -> SearchTuning:
         """The constants of a search among what is known."""

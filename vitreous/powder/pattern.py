@@ -60,6 +60,11 @@ class Pattern:
 
         return draw_patterns(self, title=self.name, axis=axis)
 
+    def part(self, points: NDArray[np.bool_]) -> "Pattern":
+        """The chosen points `(n,)` of the pattern."""
+        sigma = None if self.sigma is None else self.sigma[points]
+        return replace(self, two_theta=self.two_theta[points], intensity=self.intensity[points], sigma=sigma)
+
     def with_radiation(self, radiation: Radiation) -> "Pattern":
         """The same pattern with the radiation that a user states, if any.
 
