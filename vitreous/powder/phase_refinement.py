@@ -28,11 +28,11 @@ def refine_pair(
     all lines as a single phase.
     """
     zero, cells = pair[1].zero, list(pair)
-    for number in (1, 0):
-        cells[number] = _with_better_rival(pattern, cells, number, zero, tuning)
     result = _refined(pattern, [cell.best for cell in cells], zero, tuning)
     if result is None:
         return None
+    for number in (1, 0):
+        cells[number], result = _with_better_rival(pattern, cells, number, result, zero, tuning)
     phases = [_compared(pattern, peaks, cells, result, number, zero, tuning) for number in (0, 1)]
     result = _refined(pattern, phases, zero, tuning)
     if result is None or min(fit.share for fit in result.fits) < tuning.least_area:
@@ -68,17 +68,18 @@ def _refined(
 
 
 def _with_better_rival(
-    pattern: Pattern, cells: Sequence[PhaseCell], number: int, zero: float, tuning: SecondPhaseTuning
-) -> PhaseCell:
-    """A phase led by the rival with which both phases leave much less misfit, if there is one.
+    pattern: Pattern, cells: Sequence[PhaseCell], number: int, result: PhaseRefinement, zero: float,
+    tuning: SecondPhaseTuning,
+) -> tuple[PhaseCell, PhaseRefinement]:  # fmt: skip
+    """A phase led by the rival with which both phases leave much less misfit, if there is one, and their refinement.
 
-    Without the lines that the other phase hides, lists of lines often cannot tell a lattice from its relatives.
+    `result` is the refinement of the cells as they are. Without the lines that the other phase hides, lists of lines
+    often cannot tell a lattice from its relatives.
     """
     cell, other = cells[number], cells[1 - number].best
-    both = [each.best for each in cells]
-    result, chosen = _refined(pattern, both, zero, tuning), cell.best
-    if result is None or result.fits[0].chi2 < tuning.good_chi2:
-        return cell
+    both, chosen = [each.best for each in cells], cell.best
+    if result.fits[0].chi2 < tuning.good_chi2:
+        return cell, result
     rivals = [
         each for each in cell.ranked.solutions[1:] if each.evidence > cell.best.evidence - COMPARISON_TUNING.margin
     ]
@@ -88,13 +89,13 @@ def _with_better_rival(
             continue
         both[number] = rival
         trial = _refined(pattern, both, zero, tuning)
-        if misfit(trial) < tuning.remaining_misfit * misfit(result):
+        if trial is not None and misfit(trial) < tuning.remaining_misfit * misfit(result):
             result, chosen = trial, rival
     if chosen is cell.best:
-        return cell
+        return cell, result
     others = [each for each in cell.ranked.solutions if each is not chosen]
     raised = replace(chosen, evidence=cell.best.evidence + tuning.rival_gain)
-    return cell._replace(ranked=Ranked(with_probabilities([raised, *others]), cell.ranked.describe))
+    return cell._replace(ranked=Ranked(with_probabilities([raised, *others]), cell.ranked.describe)), result
 
 
 def _compared(

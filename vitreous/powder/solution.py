@@ -176,23 +176,22 @@ class Solution:
 
         `limits` are the first and last 2θ in degrees, `most` is the largest number of reflections.
         """
-        lattice = self.conventional, self.crystal_system, self.centring
-        try:
-            hkl, angle = reflections(*lattice, self.wavelength, limits, most)
-        except InputError:  # no reflection in the range
-            return np.zeros((0, 3), dtype=np.int64), np.zeros(0)
+        hkl, angle = self._ideal_reflections(self.conventional, limits, most)
         return hkl, angle + self.zero
 
     def refined_reflections(self, limits: tuple[float, float], most: int = 2000) -> Reflections:
         """The same as `reflections` by the refinement, with all its shifts of the lines; needs a `fit`."""
         if self.fit is None:
             raise InputError("fit: found none, expected a refined solution")
-        lattice = self.fit.cell, self.crystal_system, self.centring
-        try:
-            hkl, angle = reflections(*lattice, self.wavelength, limits, most)
-        except InputError:  # no reflection in the range
-            return np.zeros((0, 3), dtype=np.int64), np.zeros(0)
+        hkl, angle = self._ideal_reflections(self.fit.cell, limits, most)
         return hkl, angle + self.fit.shifts_at(angle)
+
+    def _ideal_reflections(self, cell: Sequence[float], limits: tuple[float, float], most: int) -> Reflections:
+        """Reflections without any shift; none if there are none in the range."""
+        try:
+            return reflections(cell, self.crystal_system, self.centring, self.wavelength, limits, most)
+        except InputError:
+            return np.zeros((0, 3), dtype=np.int64), np.zeros(0)
 
     def indexed_lines(self) -> list[IndexedLine]:
         """The observed lines with the indices of the nearest reflections."""

@@ -7,6 +7,7 @@ separate them.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -304,6 +305,26 @@ def _fits(
     positions = fit_positions(line_positions(problem, state), state.theta[: problem.first_shape], free)
     values, covariance = positions.values, positions.covariance
     zero, displacement, transparency = zip(values[k:], np.sqrt(np.diag(covariance)[k:]), strict=True)
+    whole: dict[str, Any] = {
+        "zero": float(zero[0]),
+        "zero_error": float(zero[1]),
+        "displacement": float(displacement[0]),
+        "displacement_error": float(displacement[1]),
+        "transparency": float(transparency[0]),
+        "transparency_error": float(transparency[1]),
+        "position_error": positions.share,
+        "two_theta": data.x,
+        "observed": np.ldexp(data.y, data.exponent),
+        "calculated": np.ldexp(state.calculated, data.exponent),
+        "background": np.ldexp(state.background, data.exponent),
+        "sigma": np.ldexp(np.sqrt(data.variance), data.exponent),
+        "profile": _line_profile(problem, state),
+        "rwp": math.sqrt(float(residual @ residual) / weighted),
+        "rexp": math.sqrt(freedom / weighted),
+        "chi2": float(residual @ residual) / freedom,
+        "unexplained": _unexplained_share(problem, state),
+        "converged": converged,
+    }
     areas, order = state.linear[: problem.count], np.argsort(state.positions)
     fits = []
     for phase, (system, metric) in enumerate(zip(systems, reflections.metrics, strict=True)):
@@ -312,28 +333,11 @@ def _fits(
         fit = Fit(
             cell=cell,
             errors=errors,
-            zero=float(zero[0]),
-            zero_error=float(zero[1]),
-            displacement=float(displacement[0]),
-            displacement_error=float(displacement[1]),
-            transparency=float(transparency[0]),
-            transparency_error=float(transparency[1]),
-            position_error=positions.share,
-            two_theta=data.x,
-            observed=np.ldexp(data.y, data.exponent),
-            calculated=np.ldexp(state.calculated, data.exponent),
-            background=np.ldexp(state.background, data.exponent),
-            sigma=np.ldexp(np.sqrt(data.variance), data.exponent),
             hkl=reflections.hkl[own],
             positions=state.positions[own],
             intensities=np.ldexp(areas[own], data.exponent),
-            profile=_line_profile(problem, state),
-            rwp=math.sqrt(float(residual @ residual) / weighted),
-            rexp=math.sqrt(freedom / weighted),
-            chi2=float(residual @ residual) / freedom,
-            unexplained=_unexplained_share(problem, state),
-            converged=converged,
             share=float(areas[own].sum() / max(float(areas.sum()), 1e-300)) if len(systems) > 1 else 1.0,
+            **whole,
         )
         fits.append(fit)
     return tuple(fits)
