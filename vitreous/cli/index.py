@@ -1,6 +1,6 @@
 """`vitreous index`: unit cells of powder patterns as tables, JSON, a figure or a page."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -79,7 +79,6 @@ def index(
     from dataclasses import replace
     from json import dumps
 
-    from vitreous.core.atomic import write_atomically
     from vitreous.core.errors import InputError
     from vitreous.core.terminal import track
     from vitreous.powder.files.reading import ReadOptions
@@ -116,26 +115,37 @@ def index(
         results = [index_file(paths[0], options)]
     else:
         results = index_files(paths, options, None if json else lambda items, count: track(items, "indexing", count))
-    if figure is not None:
-        _save_figure(results[0], figure)
-    if report is not None:
-        _write_report(results[0], paths[0], options, report)
-    if cif is not None:
-        write_atomically(cif, _first(results[0]).to_cif(profile=True).encode())
-    if project:
-        _write_projects(results[0], paths[0], options, project)
-    if lines is not None:
-        from vitreous.predict import format_records
-
-        _first(results[0])
-        records = [line.to_dict() for line in results[0].indexed_lines()]
-        write_atomically(lines, format_records(records, "csv").encode())
+    outputs = {"figure": figure, "report": report, "cif": cif, "lines": lines}
+    _write_files(results[0], paths[0], options, outputs, project)
     if json:
         print(dumps([result.to_dict() for result in results], indent=1))
     elif len(results) == 1:
         _print_solutions(results[0])
     else:
         _print_best(results)
+
+
+def _write_files(
+    result: "IndexResult", file: Path, options: "IndexOptions", outputs: Mapping[str, Path | None],
+    projects: Sequence[Path],
+) -> None:  # fmt: skip
+    """Write the files that the user asked for, by the name of the option, and the projects."""
+    from vitreous.core.atomic import write_atomically
+
+    if (figure := outputs["figure"]) is not None:
+        _save_figure(result, figure)
+    if (report := outputs["report"]) is not None:
+        _write_report(result, file, options, report)
+    if (cif := outputs["cif"]) is not None:
+        write_atomically(cif, _first(result).to_cif(profile=True).encode())
+    if projects:
+        _write_projects(result, file, options, projects)
+    if (lines := outputs["lines"]) is not None:
+        from vitreous.predict import format_records
+
+        _first(result)
+        records = [line.to_dict() for line in result.indexed_lines()]
+        write_atomically(lines, format_records(records, "csv").encode())
 
 
 def _check_projects(projects: Sequence[Path], files: Sequence[Path], peaks: bool) -> None:
