@@ -5,7 +5,7 @@ COPY pyproject.toml README.md LICENSE constraints.txt ./
 COPY vitreous vitreous
 RUN python -m venv /opt/vitreous \
  && /opt/vitreous/bin/pip install --no-cache-dir torch==2.13.0 --index-url https://download.pytorch.org/whl/cpu \
- && /opt/vitreous/bin/pip install --no-cache-dir --constraint constraints.txt '.[files,export,powder,insight,serve]'
+ && /opt/vitreous/bin/pip install --no-cache-dir --constraint constraints.txt '.[files,export,powder,refine,insight,serve]'
 
 FROM python:3.12-slim
 RUN useradd --system --uid 10001 --no-create-home vitreous

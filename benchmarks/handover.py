@@ -51,9 +51,10 @@ class Model(NamedTuple):
 
 
 def read_gsas2(path: Path) -> Model:
-    """From `.instprm`, phase CIF, `.xye`, and the limits and background of the script."""
+    """From `.instprm`, the CIFs of the phases, `.xye`, and the limits and background of the script."""
     instrument = rx.read_gsas2_instprm(path)
-    structure = rx.Structure.from_cif(path.with_name(f"{path.stem}_phase.cif"))
+    files = (path.with_name(path.stem + end) for end in ("_phase.cif", "_second.cif"))
+    structure = rx.Structure(phases=[x for file in files if file.exists() for x in rx.Structure.from_cif(file).phases])
     script = path.with_name(f"{path.stem}_gsas2.py").read_text()
     instrument.background = _chebyshev(_numbers(r"coefficients = \[(.*?)\]", script))
     low, high = _numbers(r'"Limits": \[(.*?)\]', script)

@@ -37,7 +37,7 @@ FEW: dict[str, dict[str, int]] = {
 """Numbers of samples, and of sweeps of the simulated spins."""
 DRAWN: dict[str, dict[str, int]] = {"chirps": {"noise": 100, "signals": 3}, "light-curves": {"curves": 40}}
 """Numbers of samples in figures."""
-SUPERVISED = [name for name in RECIPES if name != "translate-en-de"]
+SUPERVISED = [name for name in RECIPES if name not in ("translate-en-de", "powder-embed")]
 
 
 def choices(name: str) -> list[dict[str, str]]:

@@ -12,6 +12,7 @@ from starlette.testclient import TestClient
 from vitreous.data import Axis, Target
 from vitreous.run.prediction import AnyPredictor, Prediction
 from vitreous.serve.app import create_app
+from vitreous.serve.identifying import Identifier
 from vitreous.serve.indexing import Indexer
 from vitreous.serve.limits import Limits
 from vitreous.serve.metrics import Metrics
@@ -41,10 +42,17 @@ class SumPredictor(AnyPredictor):
 
 
 def make_client(
-    models: Mapping[str, ServedModel], limits: Limits, metrics: Metrics, powder: bool = False, **options: Any
+    models: Mapping[str, ServedModel],
+    limits: Limits,
+    metrics: Metrics,
+    powder: bool = False,
+    database: Path | None = None,
+    **options: Any,
 ) -> TestClient:
     """Return a client of a service of models, to be used in a `with` statement."""
-    app = create_app(models, Indexer(limits, metrics) if powder else None, limits, metrics, **options)
+    indexer = Indexer(limits, metrics) if powder else None
+    identifier = None if database is None else Identifier(database, limits, metrics)
+    app = create_app(models, indexer, limits, metrics, identifier=identifier, **options)
     return TestClient(app, base_url=HOME, raise_server_exceptions=True)
 
 

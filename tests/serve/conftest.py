@@ -7,6 +7,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from tests.export.conftest import digits_onnx, pictures, regression  # noqa: F401
+from tests.powder.identify.samples import small_database
 from tests.serve.clients import make_client
 from vitreous.serve.limits import Limits
 from vitreous.serve.metrics import Metrics
@@ -20,9 +21,15 @@ def paths(regression: Path, pictures: Path, digits_onnx: Path) -> dict[str, Path
 
 
 @pytest.fixture(scope="session")
-def client(paths: dict[str, Path]) -> Iterator[TestClient]:
-    """A client of a service of all these models and of searches for unit cells."""
+def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small database of phases."""
+    return small_database(tmp_path_factory.mktemp("phases"))
+
+
+@pytest.fixture(scope="session")
+def client(paths: dict[str, Path], database: Path) -> Iterator[TestClient]:
+    """A client of a service of all these models, of searches for unit cells, and of a small database of phases."""
     limits, metrics = Limits(), Metrics()
     models = load_models(list(paths.values()), "cpu", limits, metrics)
-    with make_client(models, limits, metrics, powder=True) as client:
+    with make_client(models, limits, metrics, powder=True, database=database) as client:
         yield client

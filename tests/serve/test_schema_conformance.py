@@ -16,8 +16,8 @@ with warnings.catch_warnings():
     from schemathesis import GenerationMode, checks
 
 PATHS = [
-    ("/v1/predict", "POST"), ("/v1/explain", "POST"), ("/v1/index", "POST"), ("/v1/models", "GET"),
-    ("/v1/examples", "GET"), ("/healthz", "GET"), ("/readyz", "GET"),
+    ("/v1/predict", "POST"), ("/v1/explain", "POST"), ("/v1/index", "POST"), ("/v1/identify", "POST"),
+    ("/v1/models", "GET"), ("/v1/examples", "GET"), ("/healthz", "GET"), ("/readyz", "GET"),
 ]  # fmt: skip
 CHECKS = [
     checks.not_a_server_error, checks.status_code_conformance, checks.content_type_conformance,
@@ -56,7 +56,7 @@ def test_responses_match_the_description(path: str, method: str, mode: str, clie
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", [GenerationMode.POSITIVE, GenerationMode.NEGATIVE], ids=["valid", "invalid"])
-@pytest.mark.parametrize(("path", "method"), PATHS[:3])
+@pytest.mark.parametrize(("path", "method"), PATHS[:4])
 def test_a_thousand_responses_match_the_description(path: str, method: str, mode: Any, client: TestClient) -> None:
     send_requests(client, path, method, mode, 1000)
 

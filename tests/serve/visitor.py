@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 AXE = (Path(__file__).parent / "vendor" / "axe.min.js").read_text("utf-8")
-PHONE, DESK = 400, 1280  # widths in pixels
+PHONE, DESK = 390, 1280  # widths in pixels
 LOOKS = [(DESK, "light"), (DESK, "dark"), (PHONE, "light"), (PHONE, "dark")]
 TOKEN = "correct-horse"
 

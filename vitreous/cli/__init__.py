@@ -14,19 +14,21 @@ from typing import Annotated, Any, NoReturn, Union
 import tyro
 from tyro.conf import arg, subcommand
 
-from vitreous.cli.powder import example, plot, simulate
+from vitreous.cli.powder import database, example, plot, simulate
 from vitreous.core.errors import InputError
 from vitreous.core.version import __version__
 
 Command = Callable[..., None]
 _MODULES = (  # each has a function of its own name
     "train", "pretrain", "prune", "evaluate", "predict", "explain", "compare", "report", "export", "serve", "sweep",
-    "gallery", "models", "summary", "bench", "index", "powder", "demo",
+    "gallery", "models", "summary", "bench", "index", "identify", "powder", "demo",
 )  # fmt: skip
 COMMANDS: dict[str, Command] = {
     "eval" if name == "evaluate" else name: getattr(import_module(f"vitreous.cli.{name}"), name) for name in _MODULES
 }
-GROUPS: dict[str, dict[str, Command]] = {"powder": {"simulate": simulate, "plot": plot, "example": example}}
+GROUPS: dict[str, dict[str, Command]] = {
+    "powder": {"simulate": simulate, "plot": plot, "example": example, "database": database}
+}
 
 
 def main(args: Sequence[str] | None = None) -> None:
@@ -35,7 +37,7 @@ def main(args: Sequence[str] | None = None) -> None:
     args = list(sys.argv[1:] if args is None else args) or ["--help"]
     if alone:  # a process of its own, where searches for cycles in the objects of torch take a tenth of a second
         gc.set_threshold(400_000, 50, 100)
-        if args[0] == "index":
+        if args[0] in ("index", "identify"):
             atexit.register(_skip_last_collection)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # a table must not fail on a terminal that lacks its signs

@@ -37,6 +37,7 @@ def explain(
     from vitreous.insight import explanation
     from vitreous.insight.style import check_format, save
     from vitreous.predict import read_sample
+    from vitreous.run.embedding import check_answers
     from vitreous.run.folder import translates
     from vitreous.run.predictor import load
 
@@ -49,6 +50,7 @@ def explain(
         remarks = draw_alignment(run, input, out)
     else:
         predictor = load(run)
+        check_answers(predictor.task, run)
         if heads or layer:
             _check_attention(run, predictor.model)
         name, sample = read_sample(predictor, input, row, anode, wavelength)

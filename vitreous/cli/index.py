@@ -85,7 +85,7 @@ def index(
     from vitreous.powder.indexing import IndexOptions, expand_folders, index_file, index_files
     from vitreous.powder.known import Known, parse_ranges
     from vitreous.powder.known_cell import parse_cell
-    from vitreous.powder.radiation import wavelength_of_energy
+    from vitreous.powder.radiation import stated_wavelength
     from vitreous.powder.search import LATTICES
 
     if figure is not None:
@@ -101,12 +101,7 @@ def index(
             raise InputError(f"{name}: found {len(paths)} patterns, expected one")
     if project:
         _check_projects(project, paths, peaks)
-    if energy is not None:
-        if reading.neutrons:
-            raise InputError(f"found energy {energy:g} of photons and neutrons, expected a wavelength in ångström")
-        if wavelength is not None:
-            raise InputError(f"found both energy {energy:g} and wavelength {wavelength:g}, expected one of them")
-        wavelength = wavelength_of_energy(energy)
+    wavelength = stated_wavelength(wavelength, energy, reading.neutrons)
     stated = parse_cell(cell, system) if cell else None
     known = Known(volume, two_theta, parse_ranges(exclude), zero, standard, stated, density, formula)
     options = IndexOptions(anode, wavelength, peaks, system or tuple(LATTICES), most, symmetry=symmetry, known=known)
@@ -139,7 +134,7 @@ def _write_files(
     if (cif := outputs["cif"]) is not None:
         write_atomically(cif, _first(result).to_cif(profile=True).encode())
     if projects:
-        _write_projects(result, file, options, projects)
+        _write_projects(result, projects)
     if (lines := outputs["lines"]) is not None:
         from vitreous.predict import format_records
 
@@ -158,21 +153,14 @@ def _check_projects(projects: Sequence[Path], files: Sequence[Path], peaks: bool
     check_projects(projects, files)
 
 
-def _write_projects(result: "IndexResult", file: Path, options: "IndexOptions", projects: Sequence[Path]) -> None:
-    from dataclasses import replace
-
+def _write_projects(result: "IndexResult", projects: Sequence[Path]) -> None:
     from vitreous.core.errors import InputError
-    from vitreous.powder.files import read_pattern
     from vitreous.powder.projects import write_project
 
     if result.best is None or result.fit is None:
         raise InputError(f"{result.name}: found no likely cell, expected one to write projects from")
-    pattern = read_pattern(file, options.wavelength, options.anode, **vars(options.reading))
-    pattern = replace(pattern, two_theta=options.known.corrected(pattern.two_theta))
-    if result.calibration is not None:
-        pattern = replace(pattern, two_theta=result.calibration.corrected(pattern.two_theta))
     for path in projects:
-        write_project(result.best, path, pattern)
+        write_project(result.best, path, result.pattern, result.second)
 
 
 def _first(result: "IndexResult") -> "Solution":

@@ -1,4 +1,4 @@
-"""`vitreous powder`: the commands simulate, plot and example."""
+"""`vitreous powder`: the commands simulate, plot, example and database."""
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -17,15 +17,18 @@ if TYPE_CHECKING:
 Degrees = Annotated[tuple[float, ...], arg(metavar="DEG [DEG]", help_behavior_hint="")]
 Number = Annotated[tuple[float, ...], arg(metavar="X [X]", help_behavior_hint="")]
 
+_SHOWN_FAILURES = 10  # structures that could not be read
 _UNITS = {"zero": "°", "displacement": "°", "width": "°"}
 
 
 def powder(command: Callable[[], None]) -> None:
-    """Powder diffraction: simulate the pattern of a crystal, draw measured patterns.
+    """Powder diffraction: simulate the pattern of a crystal, draw measured patterns, build a database of phases.
 
     vitreous powder simulate quartz.cif --out quartz.xy --figure quartz.png
 
     vitreous powder plot measured.xrdml quartz.xy --out both.png
+
+    vitreous powder database cifs/ --out my.db
 
     To find unit cells: vitreous index measured.xrdml
     """
@@ -47,6 +50,45 @@ def example(name: Annotated[Literal["triclinic", "thiosulfate"], Positional], *,
     path = out or Path(f"{name}.xy")
     write_pattern(path, example_pattern(name))
     print_line(f"{path}: {EXAMPLES[name]}")
+
+
+def database(
+    sources: Annotated[tuple[Path, ...], Positional, arg(metavar="SOURCE...")],
+    out: Path,
+    *,
+    jobs: int = 0,
+) -> None:
+    """Build a database of phases from crystal structures, or add to one.
+
+    vitreous powder database cifs/ --out my.db
+
+    vitreous powder database cod.zip minerals.jsonl.gz cells.csv --out my.db
+
+    Sources: folders of CIFs with all folders in them, .zip and .tar.gz archives of CIFs, single CIFs (.cif, .cif.gz),
+    files of structures (.jsonl.gz, one a line) and lists of cells (.csv with the columns a, b, c and, if known, alpha,
+    beta, gamma, spacegroup, name and formula). Phases of a list of cells have no atoms: they can be identified, but not
+    quantified.
+
+    What is in the database stays, and is not computed again: to add structures, run the command with more sources.
+    Structures of the same phase become one entry. A build that was stopped continues with the same command. Structures
+    that cannot be read are listed with the reasons in OUT.failed.csv; the others are built.
+
+    Args:
+        sources: what to read.
+        out: the database file.
+        jobs: processes; 0 is one on each core.
+    """
+    from vitreous.cli.output import print_line, print_table
+    from vitreous.powder.identify.build import build_database
+
+    summary = build_database(sources, out, jobs)
+    told = f"{summary.added} added, {summary.kept} there before"
+    print_line(f"{out}: {summary.count} phases ({told}); {summary.joined} structures joined with the same phase")
+    if summary.failed:
+        shown = summary.failed[:_SHOWN_FAILURES]
+        more = f", the first {len(shown)}" if len(summary.failed) > len(shown) else ""
+        print_table(f"{len(summary.failed)} not read{more}", ("source", "reason"), shown, left=2)
+        print_line(f"all reasons: {out}.failed.csv")
 
 
 def plot(

@@ -18,6 +18,7 @@ def serve(
     runs: Annotated[tuple[Path, ...], Positional, arg(metavar="[RUN...]")] = (),
     *,
     powder: bool = False,
+    database: Path | None = None,
     host: str = "127.0.0.1",
     port: int = 8000,
     name: tuple[str, ...] = (),
@@ -38,6 +39,7 @@ def serve(
     Args:
         runs: folders of runs, and files that vitreous export has made.
         powder: find unit cells, too.
+        database: identify phases with this file of vitreous powder database, and find unit cells, too.
         host: address to listen at.
         port: to listen at; 0 for any that is free.
         name: other names of this machine under which it may be called, e.g. by a proxy before it.
@@ -54,5 +56,5 @@ def serve(
     from vitreous.serve.server import serve as start
 
     chosen = {name: value for name, value in asdict(limits).items() if value is not None}
-    more: dict[str, Any] = {"open_to_all": open, "proxies": proxy, "access_log": access_log}
+    more: dict[str, Any] = {"database": database, "open_to_all": open, "proxies": proxy, "access_log": access_log}
     start(runs, powder, host, port, name, token_file, device, Limits(**chosen), **more)

@@ -6,6 +6,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import BinaryIO
 
 from vitreous.core.errors import InputError
 
@@ -22,10 +23,20 @@ def make_folder(folder: Path) -> None:
 
 def write_atomically(path: Path, content: bytes) -> None:
     """Write a temporary file next to `path` and rename it, so that an error leaves the old content."""
+    with open_atomically(path) as file:
+        file.write(content)
+
+
+@contextmanager
+def open_atomically(path: Path) -> Iterator[BinaryIO]:
+    """A temporary file next to `path` to write to, renamed to `path` at the end of the `with` block.
+
+    An error in the block leaves the old content.
+    """
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         with temporary.open("wb") as file:
-            file.write(content)
+            yield file
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, path)

@@ -14,6 +14,7 @@ from vitreous.core.errors import InputError, check_choice
 from vitreous.export.int8 import to_int8
 from vitreous.export.onnx_file import to_onnx
 from vitreous.run.answers import Answers, read_answers
+from vitreous.run.embedding import check_answers
 from vitreous.run.onnx import OnnxPredictor, open_onnx
 from vitreous.run.predictor import Predictor, load, load_file
 from vitreous.zoo.weights import to_safetensors
@@ -54,6 +55,7 @@ def export_run(
     if calibration is not None and form != "onnx":
         raise InputError(f"int8: found format {form}, expected onnx")
     predictor = predictor or load(run)
+    check_answers(predictor.task, run)
     samples = example_samples(predictor, read_answers(run))
     content, exported = _TO_FORMAT[form](predictor)
     parity = check_parity(predictor, exported, samples)

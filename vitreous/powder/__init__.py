@@ -1,4 +1,4 @@
-"""Powder diffraction: pattern files, simulation, unit cells from patterns (indexing) and their refinement.
+"""Powder diffraction: pattern files, simulation, unit cells (indexing), refinement, and phases (identification).
 
 from vitreous.powder import index, read_pattern
 
@@ -12,6 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from vitreous.powder.files import read_pattern, write_pattern
+    from vitreous.powder.identify.answer import Identification, IdentifiedPhase
+    from vitreous.powder.identify.build import build_database
+    from vitreous.powder.identify.database import Database
+    from vitreous.powder.identify.identification import IdentifyOptions, identify_pattern
+    from vitreous.powder.identify.pattern_files import identify_file, identify_files
+    from vitreous.powder.identify.remainder import remaining_pattern, with_unknown
+    from vitreous.powder.identify.series import identify_series
+    from vitreous.powder.identify.simulate_mixture import simulate_mixture
     from vitreous.powder.indexed_lines import IndexedLine
     from vitreous.powder.indexing import (
         IndexOptions,
@@ -32,6 +40,14 @@ if TYPE_CHECKING:
 
 _MODULES = {
     "files": ("read_pattern", "write_pattern"),
+    "identify.answer": ("Identification", "IdentifiedPhase"),
+    "identify.build": ("build_database",),
+    "identify.database": ("Database",),
+    "identify.identification": ("IdentifyOptions", "identify_pattern"),
+    "identify.pattern_files": ("identify_file", "identify_files"),
+    "identify.remainder": ("remaining_pattern", "with_unknown"),
+    "identify.series": ("identify_series",),
+    "identify.simulate_mixture": ("simulate_mixture",),
     "indexing": (
         "IndexOptions", "index", "index_file", "index_files", "index_pattern", "index_peak_list", "index_peaks",
     ),
@@ -47,10 +63,11 @@ _MODULES = {
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 
 __all__ = [
-    "Fit", "IndexOptions", "IndexResult", "IndexedLine", "Known", "Pattern", "PeakTuning", "Peaks", "SearchTuning",
-    "Solution",
-    "find_peaks", "index", "index_file", "index_files", "index_pattern", "index_peak_list", "index_peaks",
-    "read_pattern", "refine", "write_pattern", "write_project",
+    "Database", "Fit", "Identification", "IdentifiedPhase", "IdentifyOptions", "IndexOptions", "IndexResult",
+    "IndexedLine", "Known", "Pattern", "PeakTuning", "Peaks", "SearchTuning", "Solution",
+    "build_database", "find_peaks", "identify_file", "identify_files", "identify_pattern", "identify_series",
+    "index", "index_file", "index_files", "index_pattern", "index_peak_list", "index_peaks", "read_pattern",
+    "refine", "remaining_pattern", "simulate_mixture", "with_unknown", "write_pattern", "write_project",
 ]  # fmt: skip
 
 

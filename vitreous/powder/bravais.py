@@ -5,6 +5,7 @@ Every two-fold rotation of a lattice is, in its reduced basis, one of 81 matrice
 reduced cells form one table of groups, and a cell is tested against all of them at once.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -40,7 +41,7 @@ def bravais(cell: ArrayLike, tolerance: float = 0.002) -> Bravais:
     A symmetry counts if imposing it changes no length by more than the relative `tolerance`: 0.002 moves an angle by
     0.23° at most.
     """
-    return bravais_options(cell, tolerance)[0]
+    return next(_options(cell, tolerance))
 
 
 def bravais_options(cell: ArrayLike, tolerance: float) -> list[Bravais]:
@@ -48,6 +49,11 @@ def bravais_options(cell: ArrayLike, tolerance: float) -> list[Bravais]:
 
     Of several settings of one Bravais lattice, the one with the smallest strain. Triclinic is always the last.
     """
+    return list(_options(cell, tolerance))
+
+
+def _options(cell: ArrayLike, tolerance: float) -> Iterator[Bravais]:
+    """The lattices of `bravais_options`, one after another."""
     values = np.asarray(cell, dtype=np.float64)
     if values.shape != (6,):
         raise InputError(f"cell: found an array of shape {values.shape}, expected (6,)")
@@ -66,10 +72,8 @@ def bravais_options(cell: ArrayLike, tolerance: float) -> list[Bravais]:
     for place in np.lexsort((strains, -orders)):
         if good[place]:
             options.setdefault((groups[place].system, groups[place].centring), int(place))
-    return [
-        _in_standard_form(groups[place], averages[place], transformations[0], float(strains[place]))
-        for place in options.values()
-    ]
+    for place in options.values():
+        yield _in_standard_form(groups[place], averages[place], transformations[0], float(strains[place]))
 
 
 class _Group(NamedTuple):

@@ -45,15 +45,20 @@ def derivatives(cell: ArrayLike, up_to: int = 4) -> Floats:
 
     Each lattice appears once, smallest volumes first.
     """
+    forms = _derivative_bases(up_to)
+    if not len(forms):
+        return np.empty((0, 6))
     metric = metrics_of(np.atleast_2d(np.asarray(cell, dtype=np.float64)))
-    related = []
-    for index in (*range(up_to, 1, -1), *range(-2, -up_to - 1, -1)):
-        forms: Floats = _hermite(abs(index)).astype(np.float64)
-        if index > 0:  # a superlattice is the dual of a sublattice of the dual
-            forms = np.asarray(np.linalg.inv(forms).transpose(0, 2, 1), dtype=np.float64)
-        cells = niggli(cells_of(forms.transpose(0, 2, 1) @ metric @ forms))
-        related.append(cells[distinct(cells, 1e-6)])
-    return np.concatenate(related) if related else np.empty((0, 6))
+    cells = niggli(cells_of(forms.transpose(0, 2, 1) @ metric @ forms))
+    return np.asarray(cells[distinct(cells, 1e-6)])
+
+
+@lru_cache(maxsize=16)
+def _derivative_bases(up_to: int) -> Floats:
+    """Bases `(n, 3, 3)`, by columns, of the lattices of `derivatives`, smallest volumes first."""
+    forms = [np.asarray(_hermite(index), dtype=np.float64) for index in range(2, up_to + 1)]
+    duals = [np.linalg.inv(each).transpose(0, 2, 1) for each in forms[::-1]]  # a superlattice's dual is a sublattice's
+    return np.concatenate([*duals, *forms]) if forms else np.empty((0, 3, 3))
 
 
 def _hermite(index: int) -> Integers:
@@ -83,6 +88,8 @@ def distinct(cells: ArrayLike, tolerance: float = 1e-3) -> Integers:
         chosen.append(first)
         alike = np.abs(sorted_[left] - sorted_[first]).max(1, initial=0) <= tolerance  # necessary, quick
         near = np.flatnonzero(alike)
+        if not len(near):
+            continue
         labelled = logs[first][_relabellings()]  # (168, 7)
         for rows in np.array_split(near, len(near) // 1024 + 1):  # memory: 1024 x 168 x 7 numbers
             alike[rows] = np.abs(logs[left[rows]][:, None] - labelled).max(2).min(1) <= tolerance

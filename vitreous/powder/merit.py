@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from vitreous.powder.bragg import two_theta_from_s
-from vitreous.powder.observed_lines import ObservedLines, calculated_q, nearest_line, visible_shares
+from vitreous.powder.observed_lines import ObservedLines, nearest_line, sorted_q, visible_shares
 from vitreous.powder.reciprocal import cell_from_reciprocal
 from vitreous.powder.tuning import SEARCH_TUNING, ErrorModel, SearchTuning
 
@@ -109,7 +109,7 @@ def _log_likelihoods(
     lines: ObservedLines, basis: Tensor, x: Tensor, zero: Tensor, model: ErrorModel, tuning: SearchTuning
 ) -> Tensor:
     """Log-likelihood ratios `(scales, foreign, detection, C)` for all values of the unknowns, with their priors."""
-    ordered = calculated_q(basis, x).sort(dim=1).values
+    ordered, _ = sorted_q(basis, x)
     place = lines.q - zero[:, None] * lines.slope
     miss, at = nearest_line(ordered, place)
     miss = miss.masked_fill(_is_second(miss, at), torch.inf)
@@ -196,7 +196,7 @@ def _distances(lines: ObservedLines, basis: Tensor, x: Tensor, zero: Tensor) -> 
 
     Calculated lines are counted up to the last observed one.
     """
-    ordered = calculated_q(basis, x).sort(dim=1).values
+    ordered, _ = sorted_q(basis, x)
     place = lines.q - zero[:, None] * lines.slope
     allowed = (ordered <= place[:, -1:] * (1 + 1e-9)).sum(1, keepdim=True).clamp(min=1)
     return place, nearest_line(ordered, place)[0], allowed

@@ -90,6 +90,18 @@ def calculated_q(basis: Tensor, x: Tensor) -> Tensor:
     return torch.where(q > 0, q, torch.inf)
 
 
+def sorted_q(basis: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
+    """`calculated_q` in ascending order, and the reflection at each place, both `(C, H)`.
+
+    Bits of integers order positive numbers. The lowest ones are replaced by the place before sorting, so that values
+    alone are sorted, which is several times as fast; the values lose no more than 1e-10 of their size.
+    """
+    q = calculated_q(basis, x).numpy()
+    last = (1 << q.shape[1].bit_length()) - 1
+    keys = np.sort(q.view(np.int64) & ~last | np.arange(q.shape[1]), axis=1)
+    return torch.from_numpy((keys & ~last).view(np.float64)), torch.from_numpy(keys & last)
+
+
 def nearest_line(ordered: Tensor, place: Tensor) -> tuple[Tensor, Tensor]:
     """Distance from 1/d² `(C, n)` to the nearest of calculated `(C, H)` in ascending order, and its position there."""
     if ordered.shape[1] < 2:
@@ -124,7 +136,7 @@ def refine_on_lines(
     start = min(start, count)
     for turn in range(rounds):
         part = lines.first(round(start + (count - start) * min(1.0, 1.5 * turn / rounds)))
-        ordered, order = calculated_q(basis, x).sort(dim=1)
+        ordered, order = sorted_q(basis, x)
         miss, at = nearest_line(ordered, part.q - shift[:, None] * part.slope)
         scale = torch.minimum(1.5 * miss.median(dim=1, keepdim=True).values, reach * part.slope)
         scale = torch.maximum(scale, part.sigma)

@@ -108,7 +108,7 @@ def _compared(
     if not own.any():
         return cell.best
     areas = np.where(result.phase == number, 0.0, result.state.linear[: problem.count])
-    others = (areas @ result.state.columns) / problem.root
+    others = problem.sum_of_lines(result.state.lines, areas)
     data = problem.data
     clean = replace(
         pattern, two_theta=data.x - cell.zero, intensity=data.y - others, sigma=np.sqrt(data.variance)

@@ -88,7 +88,7 @@ def index_pattern(pattern: Pattern, options: IndexOptions = DEFAULT_OPTIONS, rat
     hints = pattern_hints(prepared.whole, solutions, options.tuning) if options.hints else ()
     return IndexResult(
         pattern.name, solutions, hints, peaks=prepared.peaks, symmetry=shown, known=options.known,
-        calibration=prepared.calibration, second=second,
+        calibration=prepared.calibration, second=second, pattern=_corrected(pattern, options, prepared.calibration),
     )  # fmt: skip
 
 
@@ -102,6 +102,12 @@ def _prepare(pattern: Pattern, options: IndexOptions, ratio: float | None) -> _P
         return _Prepared(calibrated.whole, calibrated.sample, calibrated.peaks, calibrated.calibration, ratio)
     peaks = find_peaks(pattern.two_theta, pattern.intensity, pattern.sigma, wavelength, wavelength2, ratio)
     return _Prepared(pattern, pattern, peaks, None, ratio)
+
+
+def _corrected(pattern: Pattern, options: IndexOptions, calibration: Calibration | None) -> Pattern:
+    """All points of a pattern, at the angles at which the fit has those that it uses."""
+    two_theta = options.known.corrected(pattern.two_theta)
+    return replace(pattern, two_theta=two_theta if calibration is None else calibration.corrected(two_theta))
 
 
 def _rank_lattices(prepared: _Prepared, options: IndexOptions, symmetry: "ProfileSymmetry | None") -> Ranked | None:

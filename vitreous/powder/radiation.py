@@ -71,6 +71,17 @@ def radiation_from_user(wavelength: float | None, anode: str | None, neutrons: b
     return Radiation(wavelength, name=NEUTRONS if neutrons else None)
 
 
+def stated_wavelength(wavelength: float | None, energy: float | None, neutrons: bool = False) -> float | None:
+    """The wavelength in ångström that a user states, or that of an energy of photons in keV; None for neither."""
+    if energy is None:
+        return wavelength
+    if neutrons:
+        raise InputError(f"found energy {energy:g} of photons and neutrons, expected a wavelength in ångström")
+    if wavelength is not None:
+        raise InputError(f"found both energy {energy:g} and wavelength {wavelength:g}, expected one of them")
+    return wavelength_of_energy(energy)
+
+
 def wavelength_of_energy(energy: float) -> float:
     """The wavelength in ångström of photons of an energy in keV; raises `InputError` if it is out of range."""
     low, high = (KEV_ANGSTROM / wavelength for wavelength in reversed(WAVELENGTH_RANGE))

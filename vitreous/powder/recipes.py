@@ -9,10 +9,13 @@ from vitreous.nn import CNNConfig, ViTConfig
 from vitreous.powder.cell import FORMS
 from vitreous.powder.grid import POINTS, Q_AXIS
 from vitreous.powder.sim.effects import Effects
+from vitreous.powder.sim.embedding_source import embedding_source
 from vitreous.powder.sim.line_lists import MAX_LINES, ROWS, list_source
 from vitreous.powder.sim.source import ALL, powder_source
 from vitreous.powder.sim.symmetry_source import symmetry_source
+from vitreous.run.embedding import Embedding
 from vitreous.train.config import TrainConfig
+from vitreous.train.embed import EmbedJob
 from vitreous.train.recipe import Recipe
 from vitreous.train.supervised import SupervisedJob
 
@@ -90,6 +93,20 @@ def powder_symmetry(source: Source, model: str, system: str) -> SupervisedJob:
     return SupervisedJob(source, configs[model](), settings, scale="root")
 
 
+def powder_embed(source: Source, model: str, system: str) -> EmbedJob:
+    """Unit vectors for patterns: a measurement lies near the references of its crystals.
+
+    `vitreous train powder-embed --minutes 9 --out RUN`, and `--resume` to go on after a stop. On an H200, 4,080 steps
+    in 377 s: the strongest crystal of a measurement is among the first 10 of 1,024 references in 96.9 %.
+    """
+    config = ViTConfig(
+        input=_INPUT, tokens="profile", peaks=40, position="none", spacing=(Q_AXIS.spacing,), patch=(60,), stride=(40,),
+        stem=(32, 64), dim=256, depth=6, heads=4, head=(256,),
+    )  # fmt: skip
+    settings = replace(_MUON_SETTINGS, steps=20_000)
+    return EmbedJob(source, config, Embedding(128), settings, scale="root")
+
+
 def _patterns(model: str, system: str, **samples: int) -> Source:
     return powder_source(system, Effects(), **samples)
 
@@ -105,4 +122,8 @@ INDEX = Recipe(
 SYMMETRY = Recipe(
     "powder-symmetry", "Simulated powder patterns", "crystal system and extinction group from the raw profile",
     lambda model, system, **samples: symmetry_source(**samples), powder_symmetry, ("vit", "patches", "peaks", "cnn"),
+)  # fmt: skip
+EMBED = Recipe(
+    "powder-embed", "Simulated powder patterns", "which crystals of a database a pattern may hold",
+    lambda model, system, **samples: embedding_source(**samples), powder_embed, ("vit",),
 )  # fmt: skip

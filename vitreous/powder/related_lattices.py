@@ -52,9 +52,9 @@ def superlattices(
     cells = derivatives(parent[0], tuning.largest_multiple)
     multiples = (volumes(cells) / volumes(parent)).round()
     cells, multiples = cells[multiples > 1], multiples[multiples > 1]
-    promising = []
-    for cell, multiple in zip(cells, multiples, strict=True):
-        positions = _additional_reflections(refined, cell, tuning)
+    promising, inverses = [], np.linalg.inv(metrics_of(cells))
+    for cell, inverse, multiple in zip(cells, inverses, multiples, strict=True):
+        positions = _additional_reflections(refined, cell, inverse, tuning)
         tolerance = tuning.position_tolerance * _width(refined)
         explained = int((np.abs(lines[:, None] - positions).min(axis=1, initial=np.inf) < tolerance).sum())
         covered = min(1.0, 2 * tolerance * len(positions) / float(np.ptp(refined.problem.data.x)))
@@ -86,19 +86,27 @@ def _residual_lines(refined: Refinement, tuning: ComparisonTuning) -> Array:
     return np.asarray(grid[top[far]])
 
 
-def _additional_reflections(refined: Refinement, cell: Array, tuning: ComparisonTuning) -> Array:
-    """Observed 2θ in degrees of those reflections of a superlattice that are apart from the lattice's own, `(n,)`."""
+def _additional_reflections(refined: Refinement, cell: Array, inverse: Array, tuning: ComparisonTuning) -> Array:
+    """Observed 2θ in degrees of those reflections of a superlattice that are apart from the lattice's own, `(n,)`.
+
+    `inverse` is the reciprocal metric of its cell.
+    """
     problem, state, width = refined.problem, refined.state, _width(refined)
     low, high = (s_from_two_theta(float(end), problem.wavelengths[0]) for end in problem.data.x[[0, -1]])
     a, b, c = (cell[:3] * high).astype(int)
     hkl = np.mgrid[0 : a + 1, -b : b + 1, -c : c + 1].reshape(3, -1).T
-    square = np.sort(np.einsum("ni,ij,nj->n", hkl, np.linalg.inv(metrics_of(cell[None])[0]), hkl))
+    square = np.sort(((hkl @ inverse) * hkl).sum(axis=1))
     square = square[(square > low**2) & (square < high**2)]
     square = square[np.diff(square, prepend=0.0) > _EQUAL * square]  # one of each set of equivalent reflections
     angle = two_theta_from_s(np.sqrt(square), problem.wavelengths[0])
     angle = angle + shift_functions(np.radians(angle) / 2) @ state.theta[problem.metric : problem.first_shape]
-    own = np.abs(angle[:, None] - state.positions).min(axis=1) < tuning.apart * width
-    return np.asarray(angle[~own])
+    return np.asarray(angle[_distance(angle, np.sort(state.positions)) > tuning.apart * width])
+
+
+def _distance(values: Array, ordered: Array) -> Array:
+    """The distance of each value `(n,)` to the nearest of ascending ones."""
+    above = np.clip(np.searchsorted(ordered, values), 1, len(ordered) - 1)
+    return np.asarray(np.minimum(np.abs(values - ordered[above - 1]), np.abs(ordered[above] - values)))
 
 
 def distortions(

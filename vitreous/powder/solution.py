@@ -17,6 +17,7 @@ from vitreous.powder.indexed_lines import (
     unexplained_lines,
 )
 from vitreous.powder.lattice_prior import log_prior
+from vitreous.powder.pattern import Pattern
 from vitreous.powder.peaks import Peaks
 from vitreous.powder.refinement import Fit, reflections
 from vitreous.powder.tuning import DOUBTS
@@ -246,6 +247,7 @@ class IndexResult:
         solutions: best first; the first one holds the refinement on the whole pattern.
         hints: what may be wrong, one sentence each.
         peaks: lines found in the pattern; None for a peak list.
+        pattern: all of its points at corrected angles, also those that were not used; None for a peak list.
         symmetry: what the whole profile and the cells say about the symmetry; None unless it was asked for or is all
             that can be said.
         known: what was known beforehand.
@@ -262,6 +264,7 @@ class IndexResult:
     known: "Known | None" = None
     calibration: "Calibration | None" = None
     second: Solution | None = None
+    pattern: Pattern | None = field(default=None, compare=False)
 
     @property
     def best(self) -> Solution | None:

@@ -18,6 +18,7 @@ from vitreous.powder.bragg import bragg_angle
 from vitreous.powder.cell import PAIRS, allowed_by_centring
 from vitreous.powder.extinction_symbols import ExtinctionSymbol, SpaceGroup, extinction_symbols
 from vitreous.powder.refinement.metric import metric_of_cell
+from vitreous.powder.refinement.products import LineRows
 from vitreous.powder.refinement.profile import Array, Indices, Mask
 from vitreous.powder.refinement.refine import Refinement
 from vitreous.powder.truncated_normal import Prior, log_evidence
@@ -121,8 +122,9 @@ def _areas(refined: Refinement, tuning: SymmetryTuning) -> tuple[Array, Array]:
     data, count = problem.data, problem.count
     variance = data.variance * problem.excess(state) + (tuning.misfit * (state.calculated - state.background)) ** 2
     root = 1 / np.sqrt(variance)
-    columns = np.concatenate([state.columns / problem.root * root, (problem.splines * root[:, None]).T])
-    gram, right = columns @ columns.T, columns @ (data.y * root)
+    columns = LineRows(state.columns.blocks, state.lines.value * root[state.lines.windows.points])
+    gram = LineRows.gram_matrix([columns], np.concatenate([problem.splines, data.y[None]]) * root)
+    gram, right = gram[:-1, :-1], gram[:-1, -1]
     cross = np.linalg.solve(gram[count:, count:], gram[count:, :count])
     information = gram[:count, :count] - gram[:count, count:] @ cross
     return (information + information.T) / 2, right[:count] - cross.T @ right[count:]
@@ -149,13 +151,8 @@ def _overlapping(information: Array, tuning: SymmetryTuning) -> list[Indices]:
     correlation = np.abs(information / size / size[:, None])
     blocks, least = [np.arange(len(size))], tuning.overlap
     while least < 1 and (least == tuning.overlap or max(map(len, blocks), default=0) > tuning.largest_block):
-        linked = [correlation[np.ix_(block, block)] > least for block in blocks]
-        labels = [connected_components(each, directed=False)[1] for each in linked]
-        blocks = [
-            block[label == n]
-            for block, label in zip(blocks, labels, strict=True)
-            for n in range(int(label.max(initial=-1)) + 1)
-        ]
+        count, label = connected_components(correlation > least, directed=False)
+        blocks = [np.flatnonzero(label == n) for n in range(count)]
         least *= 1.3
     return blocks
 

@@ -51,10 +51,9 @@ def trial_cells(
     choices = _line_choices(trial.first_lines + effort.more_lines, own, inverse.shape[1])
     parts = []
     for zero in effort.zero_shifts if len(choices) else ():
-        shifted = lines.without_zero_shift(zero)
+        shifted, line_map = _shifted(lines, zero)
         x = torch.einsum("rij,cj->rci", inverse, shifted.q[choices]).flatten(0, 1)
         x = x[_plausible(system, centring, x, lines, tuning)]
-        line_map = LineMap.from_lines(shifted)
         scores = torch.cat([line_map.score(part @ scored.T) for part in x.float().split(_CHUNK)])
         parts.append((x, scores, x.new_full((len(x),), zero)))
     if not parts:
@@ -66,10 +65,17 @@ def _triclinic_trial_cells(lines: ObservedLines, effort: TrialEffort, tuning: Se
     """The best triclinic trial cells `(C, 6)`, Niggli-reduced, and their zero shifts `(C,)`."""
     parts = []
     for zero in effort.zero_shifts:
-        x, scores = _zone_cells(lines.without_zero_shift(zero), effort.zone_cells, effort.zone_angles, tuning)
+        x, scores = _zone_cells(*_shifted(lines, zero), effort.zone_cells, effort.zone_angles, tuning)
         parts.append((x.double(), scores, torch.full_like(scores, zero).double()))
     x, zeros = _best("triclinic", parts, effort.zone_cells, tuning)
     return reduce_metrics(x), zeros
+
+
+@lru_cache(maxsize=16)
+def _shifted(lines: ObservedLines, zero: float) -> tuple[ObservedLines, LineMap]:
+    """The lines without a zero shift, and their map; all lattices are searched with the same ones."""
+    shifted = lines.without_zero_shift(zero)
+    return shifted, LineMap.from_lines(shifted)
 
 
 def _line_choices(first_lines: int, own: Tensor, parameters: int) -> Tensor:
@@ -127,9 +133,10 @@ def _plausible(system: str, centring: str, x: Tensor, lines: ObservedLines, tuni
     return (squared > 0) & (x[:, :3] > 0).all(1) & (share > low) & (share < high)
 
 
-def _zone_cells(lines: ObservedLines, most: int, angles: int, tuning: SearchTuning) -> tuple[Tensor, Tensor]:
+def _zone_cells(
+    lines: ObservedLines, line_map: LineMap, most: int, angles: int, tuning: SearchTuning
+) -> tuple[Tensor, Tensor]:
     """The best reciprocal metrics `(C, 6)` and their scores `(C,)`."""
-    line_map = LineMap.from_lines(lines)
     q = lines.q[1 - lines.foreign >= tuning.least_own].float()
     used = min(tuning.zone_last, len(q))
     if used < 3:

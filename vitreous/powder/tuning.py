@@ -56,6 +56,7 @@ class RefinementTuning:
     position_shares: tuple[float, ...] = (0.025, 0.05, 0.1)  # systematic errors of positions that are tried, in FWHM
     common_part: float = 0.5  # of the variance of systematic errors: common to lines at similar angles
     common_range: float = 15.0  # degrees of 2θ over which the common part changes
+    points_per_width: int = 5  # of narrow lines, to which finer patterns are averaged for the first fits
 
 
 REFINEMENT_TUNING = RefinementTuning()

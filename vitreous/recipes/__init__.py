@@ -14,6 +14,7 @@ RECIPES = {
     "powder-best": "vitreous.powder.recipes:BEST",
     "powder-index": "vitreous.powder.recipes:INDEX",
     "powder-symmetry": "vitreous.powder.recipes:SYMMETRY",
+    "powder-embed": "vitreous.powder.recipes:EMBED",
     "ising": "vitreous.gallery.ising.recipe:RECIPE",
     "ising-temperature": "vitreous.gallery.ising.recipe:TEMPERATURE",
     "showers": "vitreous.gallery.showers.recipe:RECIPE",

@@ -12,9 +12,11 @@ from vitreous.core.errors import InputError, check_choice
 from vitreous.data import BUILTIN, PARTS, Source, read, split
 from vitreous.data.source import label_names
 from vitreous.recipes import RECIPES, load_recipe
+from vitreous.run.embedding import check_answers
 from vitreous.run.folder import read_experiment, read_provenance
 from vitreous.run.predictor import Predictor, load
 from vitreous.run.provenance import Provenance, command_words
+from vitreous.train.embed import EmbedJob
 from vitreous.train.finetune import read_start
 from vitreous.train.own_data import own_data_job
 from vitreous.train.prune import PruneJob, prune_job
@@ -63,7 +65,8 @@ def supervised_job(name: str, *args: Any, **options: Any) -> SupervisedJob:
     """The same, but `InputError` for a recipe that is not supervised."""
     job = create_job(name, *args, **options)
     if not isinstance(job, SupervisedJob):
-        raise InputError(f"{name}: is a recipe of texts, which only vitreous train takes")
+        kind = "an embedding" if isinstance(job, EmbedJob) else "texts"
+        raise InputError(f"{name}: is a recipe of {kind}, which only vitreous train takes")
     return job
 
 
@@ -113,6 +116,7 @@ def create_prune_job(
 ) -> PruneJob:
     """The training of a run's thresholds on its own data, or on other data with the same labels."""
     predictor, provenance = load(run), read_provenance(run)
+    check_answers(predictor.task, run)
     name = data or provenance.origin
     if not name:
         raise InputError(f"{run}: does not say which data it was trained on; name them with --data")

@@ -45,6 +45,7 @@ _TASKS: dict[str, Any] = {
     "classification": {"classes": [str], "label_smoothing": _NUMBER},
     "regression": _REGRESSION,
     "mixture": _REGRESSION | {"hypotheses": int},
+    "embedding": {"size": int, "temperature": _NUMBER, "power": _NUMBER},
 }
 _EXPERIMENT = {
     "command": [str], "recipe": str, "data": str, "targets": [str], "model": str, "system": str,

@@ -17,10 +17,13 @@ from torch import Tensor
 
 from vitreous.core.errors import InputError, check_choice
 from vitreous.data.source import Source, Target
+from vitreous.run.embedding import Embedding
 from vitreous.run.prediction import Prediction, Scores
 from vitreous.run.regression import CONSTANT, LOSSES, Mixture, Regression
 
-__all__ = ["LOSSES", "TASKS", "Classification", "Mixture", "Regression", "Task", "task_for", "task_from_dict"]
+__all__ = [
+    "LOSSES", "TASKS", "Classification", "Embedding", "Mixture", "Regression", "Task", "task_for", "task_from_dict",
+]  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -96,9 +99,9 @@ class Classification:
         return cls(tuple(values["classes"]), values["label_smoothing"])
 
 
-Task = Classification | Regression
-"""What a model's outputs mean. A classification has `classes`, a regression `targets`; the other is empty."""
-TASKS: dict[str, type[Task]] = {task.kind: task for task in (Classification, Regression, Mixture)}
+Task = Classification | Regression | Embedding
+"""What a model's outputs mean. A classification has `classes`, others have `targets`; the other is empty."""
+TASKS: dict[str, type[Task]] = {task.kind: task for task in (Classification, Regression, Mixture, Embedding)}
 
 
 def task_from_dict(values: Mapping[str, Any]) -> Task:

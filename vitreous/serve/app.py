@@ -17,6 +17,8 @@ from vitreous.serve import requests, responses
 from vitreous.serve.body import Body, read_body
 from vitreous.serve.clients import Pool
 from vitreous.serve.errors import RETRY_AFTER, RequestError, to_request_error
+from vitreous.serve.identify_response import IdentifyResponse
+from vitreous.serve.identifying import Identifier
 from vitreous.serve.indexing import Indexer
 from vitreous.serve.limits import Limits
 from vitreous.serve.metrics import Metrics
@@ -40,6 +42,7 @@ def create_app(
     token: str = "",
     hosts: Collection[str] = (),
     page: Path = PAGE,
+    identifier: Identifier | None = None,
 ) -> Middleware:
     """Create the ASGI application of a service of models by name, and of searches unless `indexer` is None.
 
@@ -47,8 +50,9 @@ def create_app(
         token: token that clients must send; empty for none.
         hosts: host names that requests may use; empty for any.
         page: folder of the web page.
+        identifier: identifies phases; None for none.
     """
-    service = Service(models, indexer, limits, metrics)
+    service = Service(models, indexer, limits, metrics, identifier)
     app = FastAPI(**ABOUT, docs_url=None, redoc_url=None, lifespan=service.lifespan)
     app.add_exception_handler(HTTPException, _error_response)
     endpoints = _add_post_routes(app, service, limits)
@@ -76,11 +80,14 @@ def _add_post_routes(app: FastAPI, service: Service, limits: Limits) -> dict[str
         "predict": (service.predict, requests.PredictSamples, requests.PredictFiles, responses.PredictResponse),
         "explain": (service.explain, requests.ExplainSample, requests.ExplainFile, responses.ExplainResponse),
         "index": (service.index, requests.IndexNumbers, requests.IndexFile, responses.IndexResponse),
-    }
+        "identify": (
+            service.identify, requests.IdentifyNumbers, requests.IdentifyFile, IdentifyResponse,
+        ),
+    }  # fmt: skip
     endpoints = dict[str, Endpoint]()
     working = Pool("{} requests are in progress", limits.requests, limits.client_share)
     for name, (handler, json, form, response) in routes.items():
-        seconds = limits.search_seconds if name == "index" else limits.seconds
+        seconds = limits.search_seconds if name in ("index", "identify") else limits.seconds
         endpoint = endpoints[f"/v1/{name}"] = _post_endpoint(handler, json, form, limits, seconds, working)
         app.router.add_api_route(
             f"/v1/{name}",

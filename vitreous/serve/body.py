@@ -27,7 +27,9 @@ LARGE_BODY = 100_000
 """Bytes of JSON above which parsing runs in a thread."""
 BODY_START = 5.0
 """Seconds after which a body must have arrived at the required rate."""
-_LIST_FIELDS = ("maps", "system", "columns", "exclude", "volume", "range", "cell")
+_LIST_FIELDS = (
+    "maps", "system", "columns", "exclude", "volume", "range", "cell", "projects", "elements", "exclude_elements",
+)  # fmt: skip
 """Form fields that may repeat or hold a comma-separated list."""
 _MAX_FIELDS = 32
 _MAX_FIELD_BYTES = 4096  # of a form field without a file

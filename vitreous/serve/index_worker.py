@@ -1,34 +1,36 @@
-"""Reading patterns and searching unit cells in worker processes, and the response of `/v1/index`."""
+"""Searching unit cells in worker processes, and the response of `/v1/index`."""
 
 import json
-import re
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from vitreous.core.errors import InputError
-from vitreous.data import Upload
 from vitreous.powder.cell import NAMES, refined_parameters
-from vitreous.powder.example import example
-from vitreous.powder.files import FORMATS, read_pattern
 from vitreous.powder.indexing import IndexOptions, index_pattern, index_peak_list, peak_list_wavelength, read_lines
-from vitreous.powder.pattern import Pattern, pattern_from_arrays, require_wavelength
+from vitreous.powder.pattern import Pattern, require_wavelength
 from vitreous.powder.peaks import Peaks
 from vitreous.powder.radiation import WAVELENGTH_RANGE, radiation_from_user
 from vitreous.powder.refinement import Fit
 from vitreous.powder.solution import IndexResult, Solution
 from vitreous.predict import format_records
-from vitreous.serve.arrays import thin_curve, to_json
+from vitreous.serve.arrays import to_json
 from vitreous.serve.limits import Limits
-from vitreous.serve.uploads import check_file, from_bytes, to_bytes
+from vitreous.serve.patterns import (
+    MAX_TICKS,
+    PatternFile,
+    PatternJob,
+    thin_curves,
+    tick_records,
+    without_dashes,
+    without_dashes_in_errors,
+)  # fmt: skip
+from vitreous.serve.projects import project_records
+from vitreous.serve.uploads import check_file
 from vitreous.serve.workers import JobResult
 
-_MAX_POINTS = 20_000  # of a curve in the response
-_MAX_TICKS = 400  # reflections of a cell
 _MAX_SYMBOLS = 5  # extinction symbols
 _MAX_PEAKS = 200  # of a peak list; no search uses more
 _NOT_IN_CSV = ("reduced", "formula_units")
@@ -38,22 +40,13 @@ _PEAK_LIST_FORMATS = (".txt", ".csv", ".dat", ".xy")
 
 
 @dataclass(frozen=True)
-class PatternFile:
-    """A file with a pattern, or with a list of peaks if the options say so."""
+class PeakListFile(PatternFile):
+    """A file with a list of peaks."""
 
-    file: Upload
     options: IndexOptions
-    limits: Limits
 
-    def read(self) -> JobResult:
-        """Read the fields of a `Pattern`: columns of numbers as an NPY file, the others as a record."""
-        with _without_dashes_in_errors():
-            fields = self._read_peaks() if self.options.peaks else vars(self._read_pattern())
-        columns = {name: values for name, values in fields.items() if isinstance(values, np.ndarray)}
-        record = {name: value for name, value in fields.items() if name not in columns}
-        return record | {"columns": list(columns)}, to_bytes(np.stack(list(columns.values())))
-
-    def _read_peaks(self) -> dict[str, Any]:
+    def fields(self) -> dict[str, Any]:
+        """Read the fields of a `SearchJob`."""
         check_file(self.file, _PEAK_LIST_FORMATS, self.limits)
         if self.file.content.count(b"\n") > _MAX_PEAKS:
             raise InputError(f"{self.file}: found more than {_MAX_PEAKS} lines; is this a pattern?")
@@ -62,46 +55,34 @@ class PatternFile:
         columns = {"two_theta": lines.two_theta, "intensity": lines.intensity}
         return {**columns, "name": self.file.name, "equivalent": lines.equivalent, "notes": lines.notes}
 
-    def _read_pattern(self) -> Pattern:
-        check_file(self.file, FORMATS, self.limits)
-        return _check_points(self._as_stated(), self.limits)
-
-    def _as_stated(self) -> Pattern:
-        return read_pattern(self.file, self.options.wavelength, self.options.anode, **vars(self.options.reading))
-
 
 @dataclass(frozen=True)
-class SearchJob:
-    """A pattern or peak list (an example, numbers, or what a `PatternFile` has read) and the options of the search."""
+class SearchJob(PatternJob):
+    """A search for the unit cells of a pattern or a list of peaks."""
 
     options: IndexOptions
-    limits: Limits
-    example: str | None = None
-    pattern: Pattern | None = None
-    two_theta: NDArray[np.float64] | None = None
-    intensity: NDArray[np.float64] | None = None
-    sigma: NDArray[np.float64] | None = None
     name: str = "lines"
     equivalent: float | None = None  # ångström: the wavelength of the angles of a peak list of energies
     notes: Sequence[str] = ()  # on the reading of a peak list
+    projects: Sequence[str] = ()  # programs to write projects for
 
     @classmethod
-    def from_file(cls, file: PatternFile, record: dict[str, Any], content: bytes) -> "SearchJob":
-        """Return the search for the result of `PatternFile.read`."""
-        fields = record | dict(zip(record["columns"], from_bytes(content), strict=True))
-        del fields["columns"]
-        data = fields if file.options.peaks else {"pattern": Pattern(**fields)}
-        equivalent = fields["equivalent"] if file.options.peaks else None
-        options = file.options if equivalent is None else replace(file.options, wavelength=equivalent)
-        return cls(options, file.limits, **data)
+    def from_file(cls, options: IndexOptions, limits: Limits, fields: dict[str, Any]) -> "SearchJob":
+        """Return the search for the fields of a file."""
+        if not options.peaks:
+            return cls(options, limits, pattern=Pattern(**fields))
+        equivalent = fields["equivalent"]
+        return cls(options if equivalent is None else replace(options, wavelength=equivalent), limits, **fields)
 
 
 def search(job: SearchJob) -> JobResult:
     """Search the unit cells; return the response as JSON."""
-    with _without_dashes_in_errors():
-        pattern = None if job.options.peaks else _pattern(job)
+    with without_dashes_in_errors():
+        pattern = None if job.options.peaks else job.load_pattern()
         result = _search_peaks(job) if pattern is None else index_pattern(pattern, job.options)
-    return {}, json.dumps(_response(pattern, result, job.options), ensure_ascii=False, allow_nan=False).encode()
+        response = _response(pattern, result, job.options)
+        response["projects"] = project_records(result, job.projects)
+    return {}, json.dumps(response, ensure_ascii=False, allow_nan=False).encode()
 
 
 def _search_peaks(job: SearchJob) -> IndexResult:
@@ -110,36 +91,6 @@ def _search_peaks(job: SearchJob) -> IndexResult:
         raise InputError(f"two_theta: found {len(job.two_theta)} peaks, expected at most {_MAX_PEAKS}")
     result = index_peak_list(job.name, job.two_theta, job.intensity, job.options)
     return replace(result, hints=(*job.notes, *result.hints))
-
-
-def _pattern(job: SearchJob) -> Pattern:
-    if job.pattern is not None:
-        return job.pattern
-    if job.example is not None:
-        return _check_points(example(job.example), job.limits)
-    if job.two_theta is None or job.intensity is None:
-        raise InputError("intensity: expected as many numbers as two_theta has")
-    radiation = job.options.wavelength, job.options.anode, job.options.reading.neutrons
-    return _check_points(pattern_from_arrays(job.two_theta, job.intensity, job.sigma, *radiation), job.limits)
-
-
-def _check_points(pattern: Pattern, limits: Limits) -> Pattern:
-    if len(pattern.two_theta) > limits.points:
-        raise InputError(f"{pattern.name}: found {len(pattern.two_theta)} points, expected at most {limits.points}")
-    return pattern
-
-
-@contextmanager
-def _without_dashes_in_errors() -> Iterator[None]:
-    try:
-        yield
-    except InputError as error:
-        raise InputError(_without_dashes(str(error))) from None
-
-
-def _without_dashes(text: str) -> str:
-    """Rewrite a message of the command line for the service: fields have no dashes."""
-    return re.sub(r"--(\w[\w-]*)", lambda flag: flag[1].replace("-", "_"), text)
 
 
 def _response(pattern: Pattern | None, result: IndexResult, options: IndexOptions) -> dict[str, Any]:
@@ -153,12 +104,12 @@ def _response(pattern: Pattern | None, result: IndexResult, options: IndexOption
     verdict = "none" if best is None else "likely" if best.probability >= _LIKELY else "unsure"
     return {
         "verdict": verdict,
-        "hints": [_without_dashes(remark) for remark in result.remarks],
+        "hints": [without_dashes(remark) for remark in result.remarks],
         "pattern": None if pattern is None else _pattern_record(pattern),
         "peaks": [] if result.peaks is None else _peak_records(result.peaks, wavelength),
         "cells": [
             _cell_record(solution)
-            | {"ticks": _tick_records(*solution.reflections(angles, _MAX_TICKS)), "cif": solution.to_cif(refined=False)}
+            | {"ticks": tick_records(*solution.reflections(angles, MAX_TICKS)), "cif": solution.to_cif(refined=False)}
             for solution in result.solutions
         ],
         "fit": None if result.fit is None else _fit_record(result.fit),
@@ -173,16 +124,10 @@ def _response(pattern: Pattern | None, result: IndexResult, options: IndexOption
     }
 
 
-def _curves(source: Pattern | Fit, main: str, *others: str) -> dict[str, Any]:
-    """Return curves by name, at few points that keep the peaks of the main one; 2θ comes first."""
-    indices = thin_curve(getattr(source, main), _MAX_POINTS)
-    return {name: to_json(getattr(source, name)[indices], 6) for name in ("two_theta", main, *others)}
-
-
 def _pattern_record(pattern: Pattern) -> dict[str, Any]:
     wavelengths = {name: getattr(pattern, name) for name in ("wavelength", "wavelength2")}
     known = {**wavelengths, "radiation": pattern.radiation, "points": len(pattern.two_theta)}
-    return {**known, **_curves(pattern, "intensity")}
+    return {**known, **thin_curves(pattern, "intensity")}
 
 
 def _peak_records(peaks: Peaks, wavelength: float) -> list[dict[str, float]]:
@@ -208,18 +153,14 @@ def _cell_record(solution: Solution) -> dict[str, Any]:
     }
 
 
-def _tick_records(hkl: NDArray[np.int64], angle: NDArray[np.float64]) -> list[dict[str, Any]]:
-    return [{"two_theta": x, "hkl": row} for x, row in zip(to_json(angle, 7), hkl.tolist(), strict=True)]
-
-
 def _fit_record(fit: Fit) -> dict[str, Any]:
     return {
         **_cell_parameters(fit.cell),
         "errors": _cell_parameters(fit.errors),
         "text": refined_parameters(fit.cell, fit.errors),
         **{name: to_json(getattr(fit, name), 6) for name in ("zero", "rwp", "chi2")},
-        **_curves(fit, "observed", "calculated", "background"),
-        "ticks": _tick_records(fit.hkl, fit.positions),
+        **thin_curves(fit, "observed", "calculated", "background"),
+        "ticks": tick_records(fit.hkl, fit.positions),
     }
 
 
@@ -229,7 +170,7 @@ def _second_record(first: Solution, second: Solution, angles: tuple[float, float
     fit = second.fit
     return {
         **_cell_record(second),
-        "ticks": _tick_records(*second.refined_reflections(angles, _MAX_TICKS)),
+        "ticks": tick_records(*second.refined_reflections(angles, MAX_TICKS)),
         "cif": second.to_cif(),
         "refined": _cell_parameters(fit.cell),
         "errors": _cell_parameters(fit.errors),

@@ -1,20 +1,17 @@
 """`Indexer`: unit-cell searches in worker processes, behind a queue."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
-from vitreous.core.errors import InputError
 from vitreous.core.extras import load_extra
-from vitreous.powder.example import EXAMPLES
-from vitreous.powder.files import FORMATS, ReadOptions
+from vitreous.powder.files import FORMATS
+from vitreous.powder.projects import available_projects
 from vitreous.powder.radiation import ANODES, radiation_from_user
 from vitreous.serve.body import Body
-from vitreous.serve.errors import RequestError
 from vitreous.serve.limits import Limits
 from vitreous.serve.metrics import Metrics
+from vitreous.serve.patterns import PatternFile, fields_of_file, pattern_numbers, read_options
 from vitreous.serve.requests import IndexFile, IndexNumbers
 from vitreous.serve.uploads import ReadJob
 from vitreous.serve.workers import JobResult, WorkerPool
@@ -39,7 +36,12 @@ class Indexer:
     @property
     def about(self) -> dict[str, Any]:
         """Description in `/v1/models`."""
-        return {"formats": list(FORMATS), "anodes": list(ANODES), "systems": list(self._systems)}
+        return {
+            "formats": list(FORMATS),
+            "anodes": list(ANODES),
+            "systems": list(self._systems),
+            "projects": list(available_projects()),
+        }
 
     async def index(self, body: Body[IndexNumbers, IndexFile], read: Reader) -> bytes:
         """Search the unit cells of a pattern or a list of peaks; return the response as JSON.
@@ -50,9 +52,10 @@ class Indexer:
         from vitreous.powder.known import Known, parse_ranges
         from vitreous.powder.known_cell import parse_cell
         from vitreous.powder.search import lattice_systems
-        from vitreous.serve.index_worker import PatternFile, SearchJob
+        from vitreous.serve.index_worker import PeakListFile, SearchJob
 
         request = body.request
+        _check_programs(request.projects)
         lattice_systems(request.system or ())
         radiation_from_user(request.wavelength, request.anode, request.neutrons)
         systems = request.system or self._systems
@@ -64,31 +67,18 @@ class Indexer:
             request.formula,
         )  # fmt: skip
         options = IndexOptions(request.anode, request.wavelength, request.peaks, systems, request.most, known=known)
-        options = replace(options, reading=_read_options(request))
+        options = replace(options, reading=read_options(request))
         if isinstance(request, IndexNumbers):
-            job = SearchJob(options, self._limits, **_pattern_numbers(request))
+            job = SearchJob(options, self._limits, **pattern_numbers(request))
         else:
-            file = PatternFile(body.one_file(), options, self._limits)
-            job = SearchJob.from_file(file, *await read(file, body.client))
-        _, content = await self.workers.run(job, self._limits.search_seconds, body.client)
-        return content
+            kind = PeakListFile if request.peaks else PatternFile
+            content = await read(kind(body.one_file(), options, self._limits), body.client)
+            job = SearchJob.from_file(options, self._limits, fields_of_file(*content))
+        job = replace(job, projects=request.projects)
+        _, answer = await self.workers.run(job, self._limits.search_seconds, body.client)
+        return answer
 
 
-def _read_options(request: IndexNumbers | IndexFile) -> ReadOptions:
-    if isinstance(request, IndexNumbers):
-        return ReadOptions(neutrons=request.neutrons)
-    columns = tuple(request.columns)
-    return ReadOptions(request.axis, columns, request.scan, request.fixed_angle, request.neutrons)
-
-
-def _pattern_numbers(request: IndexNumbers) -> dict[str, Any]:
-    if (request.example is None) == (request.two_theta is None):
-        raise InputError("example, two_theta: expected one of them")
-    if request.example is not None:
-        if request.peaks or request.anode or request.wavelength or request.neutrons:
-            raise InputError("example: the example states its radiation; omit peaks, anode, wavelength and neutrons")
-        if request.example not in EXAMPLES:
-            raise RequestError(404, f"example: expected one of: {', '.join(EXAMPLES)}")
-    columns = {name: getattr(request, name) for name in ("two_theta", "intensity", "sigma")}
-    numbers = {name: np.array(values) for name, values in columns.items() if values is not None}
-    return {"example": request.example} | numbers
+def _check_programs(programs: Sequence[str]) -> None:
+    if set(programs) - available_projects().keys():
+        load_extra("rietx", "refine")  # says what is missing

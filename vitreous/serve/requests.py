@@ -19,6 +19,8 @@ _Columns = Annotated[list[_Text], Field(max_length=3, fail_fast=True)]
 _Scan = Annotated[int, Field(ge=1, le=MOST_SCANS)] | Literal["merge", "all"] | None
 _Cell = Annotated[list[float], Field(min_length=1, max_length=6, fail_fast=True)]
 _Standard = Literal["Si", "LaB6", "Al2O3", "CeO2"]
+_Program = Literal["FullProf", "TOPAS", "GSAS-II", "Jana"]
+_ELEMENTS = "symbols: each phase has one of these at least, and no others but H and O; default: any"
 _Systems = Annotated[_Texts | None, Field(description="crystal systems to search; default: all")]
 
 
@@ -68,9 +70,30 @@ class ExplainFile(_Explain):
     wavelength: _Wavelength = None
 
 
-class _Index(RequestModel):
+class _Pattern(RequestModel):
     anode: _Anode = None
     wavelength: _Wavelength = None
+
+
+class PatternNumbers(_Pattern):
+    """A pattern as numbers, or the name of an example."""
+
+    example: _Text | None = None
+    two_theta: Annotated[_Numbers | None, Field(description="degrees, increasing")] = None
+    intensity: _Numbers | None = None
+    sigma: Annotated[_Numbers | None, Field(description="standard errors of the intensities")] = None
+
+
+class PatternFields(_Pattern):
+    """How a file is to be read."""
+
+    axis: Annotated[AxisName | None, Field(description="quantity of the first column; replaces its heading")] = None
+    fixed_angle: Annotated[float | None, Field(gt=0, lt=180, description="2θ of the detector, for energies")] = None
+    columns: Annotated[_Columns, Field(description="names or numbers, from 1, of angle, intensity, error")] = []
+    scan: Annotated[_Scan, Field(description="number of the scan in the file, from 1, or merge")] = None
+
+
+class _Index(RequestModel):
     peaks: Annotated[bool, Field(description="the numbers are a list of peaks, not a pattern")] = False
     system: _Systems = None
     most: Annotated[int, Field(ge=1, le=20, description="number of cells to return")] = 5
@@ -83,21 +106,26 @@ class _Index(RequestModel):
     formula: Annotated[_Text | None, Field(description="chemical formula, e.g. Na2S2O3·5H2O")] = None
     density: Annotated[float | None, Field(gt=0, lt=30, description="g/cm³, with a formula")] = None
     neutrons: Annotated[bool, Field(description="the radiation is neutrons of one wavelength")] = False
+    projects: Annotated[list[_Program], Field(description="programs to write projects for", max_length=8)] = []
 
 
-class IndexNumbers(_Index):
+class IndexNumbers(_Index, PatternNumbers):
     """A pattern or a list of peaks as numbers, or the name of an example."""
 
-    example: _Text | None = None
-    two_theta: Annotated[_Numbers | None, Field(description="degrees, increasing")] = None
-    intensity: _Numbers | None = None
-    sigma: Annotated[_Numbers | None, Field(description="standard errors of the intensities")] = None
 
-
-class IndexFile(_Index):
+class IndexFile(_Index, PatternFields):
     """A pattern or a list of peaks in a file."""
 
-    axis: Annotated[AxisName | None, Field(description="quantity of the first column; replaces its heading")] = None
-    fixed_angle: Annotated[float | None, Field(gt=0, lt=180, description="2θ of the detector, for energies")] = None
-    columns: Annotated[_Columns, Field(description="names or numbers, from 1, of angle, intensity, error")] = []
-    scan: Annotated[_Scan, Field(description="number of the scan in the file, from 1, or merge")] = None
+
+class _Identify(RequestModel):
+    elements: Annotated[_Texts, Field(description=_ELEMENTS)] = []
+    exclude_elements: Annotated[_Texts, Field(description="elements that no phase has")] = []
+    max_phases: Annotated[int, Field(ge=1, le=12, description="largest number of phases")] = 4
+
+
+class IdentifyNumbers(_Identify, PatternNumbers):
+    """A pattern as numbers, or the name of an example."""
+
+
+class IdentifyFile(_Identify, PatternFields):
+    """A pattern in a file."""

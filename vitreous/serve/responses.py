@@ -59,6 +59,14 @@ class Powder(BaseModel):
     formats: list[str]
     anodes: list[str]
     systems: list[str]
+    projects: list[str]
+
+
+class PhaseDatabase(BaseModel):
+    """The database of `/v1/identify`: name of its file and number of its phases."""
+
+    name: str
+    phases: int
 
 
 class ClientLimits(BaseModel):
@@ -77,6 +85,7 @@ class ModelsResponse(BaseModel):
 
     models: list[Model]
     powder: Powder | None
+    database: PhaseDatabase | None
     anodes: list[str]
     limits: ClientLimits
 
@@ -285,6 +294,16 @@ class Calibration(BaseModel):
     rms: float
 
 
+class Project(BaseModel):
+    """A start of a fit in another program: its files in a ZIP archive (base64), and what to do with them."""
+
+    program: str
+    phases: int
+    files: list[str]
+    advice: str
+    archive: str
+
+
 class IndexResponse(BaseModel):
     """Unit cells of a pattern, and what was known of it."""
 
@@ -302,6 +321,7 @@ class IndexResponse(BaseModel):
     csv: str
     lines_csv: str
     cif: str
+    projects: list[Project]
 
 
 class HealthResponse(BaseModel):

@@ -19,6 +19,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from vitreous.core.errors import InputError
 from vitreous.serve.app import create_app
 from vitreous.serve.clients import Pool, client_of
+from vitreous.serve.identifying import Identifier
 from vitreous.serve.indexing import Indexer
 from vitreous.serve.limits import Limits
 from vitreous.serve.metrics import Metrics
@@ -46,6 +47,7 @@ def serve(
     device: str,
     limits: Limits,
     *,
+    database: Path | None = None,
     open_to_all: bool = False,
     proxies: Sequence[str] = (),
     access_log: bool = False,
@@ -57,10 +59,12 @@ def serve(
         names: further host names that requests may use, e.g. of a proxy.
         token_file: file with the token that clients must send; None for the environment's token.
         device: device for runs; ONNX models use the CPU.
+        database: database of phases to identify; it implies `powder`.
         open_to_all: allow an address that other machines can reach with neither a token nor names.
         proxies: addresses of proxies, which state the address of a client in `X-Forwarded-For`.
         access_log: print a line per request to standard error.
     """
+    powder = powder or database is not None
     if not runs and not powder:
         raise InputError("serve: found neither a run nor --powder, expected at least one of them")
     token = read_token(token_file)
@@ -77,10 +81,11 @@ def serve(
         metrics = Metrics()
         models = load_models(runs, device, limits, metrics)
         indexer = Indexer(limits, metrics) if powder else None
+        identifier = None if database is None else Identifier(database, limits, metrics)
         hosts = {*LOOPBACK, bound, *map(str.lower, names)} if local or names else ()
         connections = Pool("", _limit_connections(limits.connections), limits.client_share)
         config = uvicorn.Config(
-            create_app(models, indexer, limits, metrics, token, hosts),
+            create_app(models, indexer, limits, metrics, token, hosts, identifier=identifier),
             http=partial(LimitedProtocol, connections, proxies),  # type: ignore[arg-type]
             lifespan="on",
             ws="none",
@@ -92,7 +97,8 @@ def serve(
             timeout_keep_alive=_KEEP_ALIVE,
             timeout_graceful_shutdown=int(max(limits.seconds, limits.search_seconds * powder)) + 5,
         )
-        message = f"vitreous: serving {', '.join([*models, *['powder'] * powder])} at {_address(listener)}"
+        names_served = [*models, *["powder"] * powder, *([] if database is None else [database.name])]
+        message = f"vitreous: serving {', '.join(names_served)} at {_address(listener)}"
         if not local and not token:
             message += f"\nvitreous: anyone who can reach {host} can use the service; a token restricts access"
         _Server(config, message).run(sockets=[listener])

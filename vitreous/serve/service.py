@@ -17,11 +17,21 @@ from vitreous.run.prediction import not_finite
 from vitreous.serve.body import LARGE_BODY, Body
 from vitreous.serve.errors import RETRY_AFTER, RequestError
 from vitreous.serve.explain import explain_options
+from vitreous.serve.identifying import Identifier
 from vitreous.serve.indexing import Indexer
 from vitreous.serve.limits import Limits
 from vitreous.serve.metrics import Metrics
 from vitreous.serve.models import Answer, Record, ServedModel
-from vitreous.serve.requests import ExplainFile, ExplainSample, IndexFile, IndexNumbers, PredictFiles, PredictSamples
+from vitreous.serve.requests import (
+    ExplainFile,
+    ExplainSample,
+    IdentifyFile,
+    IdentifyNumbers,
+    IndexFile,
+    IndexNumbers,
+    PredictFiles,
+    PredictSamples,
+)  # fmt: skip
 from vitreous.serve.responses import ClientLimits
 from vitreous.serve.uploads import ReadJob, SampleFiles, check_row_count, from_bytes, read_upload
 from vitreous.serve.workers import JobResult, WorkerPool
@@ -30,16 +40,21 @@ _READ_PROCESSES = 3
 
 
 class Service:
-    """Served models by name, and searches for unit cells unless the indexer is None."""
+    """Served models by name; searches for unit cells and phases unless `indexer` and `identifier` are None."""
 
     def __init__(
-        self, models: Mapping[str, ServedModel], indexer: Indexer | None, limits: Limits, metrics: Metrics
+        self,
+        models: Mapping[str, ServedModel],
+        indexer: Indexer | None,
+        limits: Limits,
+        metrics: Metrics,
+        identifier: Identifier | None = None,
     ) -> None:
-        self.models, self.indexer, self.limits = models, indexer, limits
+        self.models, self.indexer, self.identifier, self.limits = models, indexer, identifier, limits
         self.readers = WorkerPool(
             read_upload, _READ_PROCESSES, limits.requests, limits.memory, finish_cancelled=True, spare=1
         )
-        self.pools = [self.readers, *([indexer.workers] if indexer else [])]
+        self.pools = [self.readers, *(each.workers for each in (indexer, identifier) if each)]
         metrics.waiting.labels("files").set_function(lambda: self.readers.waiting)
 
     @asynccontextmanager
@@ -110,11 +125,18 @@ class Service:
             raise RequestError(404, "index: not served; start the service with --powder")
         return Response(await self.indexer.index(body, self._read), media_type="application/json")
 
+    async def identify(self, body: Body[IdentifyNumbers, IdentifyFile]) -> Response:
+        """Identify the phases of a powder pattern, and their amounts."""
+        if self.identifier is None:
+            raise RequestError(404, "identify: not served; start the service with --database FILE")
+        return Response(await self.identifier.identify(body, self._read), media_type="application/json")
+
     def describe(self) -> Record:
         """Return the content of `/v1/models`."""
         return {
             "models": [model.about for model in self.models.values()],
             "powder": self.indexer.about if self.indexer else None,
+            "database": self.identifier.about if self.identifier else None,
             "anodes": list(ANODES),
             "limits": {name: getattr(self.limits, name) for name in ClientLimits.model_fields},
         }

@@ -11,9 +11,12 @@ import numpy as np
 import pytest
 
 from benchmarks.handover import read_gsas2, refine_elsewhere
+from tests.powder import mixtures
 from tests.powder.projects.conftest import Refined, without_range
 from vitreous.core.errors import InputError
-from vitreous.powder.projects import check_projects, refinement_start, write_project
+from vitreous.powder.indexing import IndexOptions, index_pattern
+from vitreous.powder.known import Known
+from vitreous.powder.projects import check_projects, project_files, refinement_start, write_project
 from vitreous.powder.radiation import NEUTRONS
 from vitreous.powder.refinement.shifts import shift_functions
 
@@ -84,6 +87,23 @@ def test_without_rietx_one_line_says_what_to_install(monkeypatch: pytest.MonkeyP
     with pytest.raises(InputError, match=r"pip install 'vitreous\[refine\]'"):
         check_projects([Path("a.instprm")], [])
     check_projects([Path("a.pcr"), Path("a.inp"), Path("a.m50")], [])
+
+
+def test_two_phases_are_refined_together(tmp_path: Path) -> None:
+    options = IndexOptions(systems=mixtures.SYSTEMS, hints=False, known=Known(cell=mixtures.MAJOR))
+    result = index_pattern(mixtures.two_phases(), options)
+    assert result.best is not None
+    assert result.fit is not None
+    path = tmp_path / "mixture.instprm"
+    files = write_project(result.best, path, result.pattern, result.second)
+    assert files == project_files(path)
+    script = ast.parse((tmp_path / "mixture_gsas2.py").read_text())
+    names = {node.value for node in ast.walk(script) if isinstance(node, ast.Constant)}
+    assert {"mixture_phase.cif", "mixture_second.cif"} <= names
+    model = read_gsas2(path)
+    cells = [phase.cell.lengths_angles() for phase in model.structure.phases]
+    assert cells == [pytest.approx(cell, rel=1e-3) for cell in (mixtures.MAJOR, mixtures.MINOR)]
+    assert refine_elsewhere(model) < 1.1 * result.fit.rwp
 
 
 def test_rietx_refines_from_the_files_to_our_rwp(thiosulfate: Refined, tmp_path: Path) -> None:

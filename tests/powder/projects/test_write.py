@@ -1,5 +1,6 @@
 """Projects are files of a known kind, written completely or not at all."""
 
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -8,14 +9,21 @@ import pytest
 from tests.powder.projects.conftest import Refined
 from vitreous.core.errors import InputError
 from vitreous.powder.files import read_pattern
-from vitreous.powder.projects import PROJECTS, check_projects, project_files, write_project
+from vitreous.powder.projects import (
+    PROJECTS,
+    available_projects,
+    check_projects,
+    project_contents,
+    project_files,
+    write_project,
+)
 
 
 @pytest.mark.parametrize("suffix", PROJECTS)
 def test_the_files_are_those_that_are_announced(suffix: str, thiosulfate: Refined, tmp_path: Path) -> None:
     path = tmp_path / f"sample{suffix}"
     files = write_project(thiosulfate.solution, path, thiosulfate.pattern)
-    assert files == project_files(path)
+    assert files == [file for file in project_files(path) if file in files]
     assert files[0] == path
     assert sorted(tmp_path.iterdir()) == sorted(files)
     assert all(file.stat().st_size > 100 for file in files)
@@ -27,6 +35,24 @@ def test_files_are_plain_text_that_names_no_folder(suffix: str, thiosulfate: Ref
         text = file.read_bytes().decode("ascii")
         assert str(tmp_path) not in text
         assert "nan" not in text.split()
+
+
+def test_only_the_project_of_gsas2_has_a_second_phase(thiosulfate: Refined, triclinic: Refined) -> None:
+    for suffix, project in PROJECTS.items():
+        one, two = (
+            project_contents(thiosulfate.solution, f"a{suffix}", thiosulfate.pattern, second)
+            for second in (None, triclinic.solution)
+        )
+        added = two.keys() - one.keys()
+        assert added == ({"a_second.cif"} if project.program == "GSAS-II" else set())
+        assert (two == one) is (project.phases == 1)
+
+
+def test_a_program_that_needs_a_missing_package_is_not_available(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert list(available_projects()) == [project.program for project in PROJECTS.values()]
+    monkeypatch.setitem(sys.modules, "rietx", None)
+    assert "GSAS-II" not in available_projects()
+    assert "FullProf" in available_projects()
 
 
 def test_the_data_are_read_as_the_pattern(triclinic: Refined, tmp_path: Path) -> None:

@@ -135,18 +135,18 @@ def test_lines_have_unit_area_and_true_derivatives() -> None:
 
     def curve(shift: float, shape: Shape) -> NDArray[Any]:
         lines = profiles(x, place + shift, place + shift + 0.1, shape, pivot)
-        return np.bincount(lines.points, lines.value, len(x))
+        return np.bincount(lines.windows.points, lines.value, len(x))
 
     lines = profiles(x, place, place + 0.1, shape, pivot)
-    areas = np.add.reduceat(lines.value, lines.starts[:-1]) * 0.01
+    areas = np.add.reduceat(lines.value, lines.windows.starts[:-1]) * 0.01
     np.testing.assert_allclose(areas, 1.5, rtol=0.05)  # Lorentzian tails go on
     by_shift = (curve(1e-4, shape) - curve(-1e-4, shape)) / 2e-4
-    result = np.bincount(lines.points, lines.by_position, len(x))
+    result = np.bincount(lines.windows.points, lines.by_position, len(x))
     assert np.quantile(np.abs(result - by_shift), 0.99) < 0.02 * np.abs(by_shift).max()  # widths go along a little
     for name, part in zip(Shape._fields, lines.by_shape, strict=True):
         ends = [curve(0, shape._replace(**{name: getattr(shape, name) + step})) for step in (1e-5, -1e-5)]
         expected = (ends[0] - ends[1]) / 2e-5
-        near = np.abs(np.bincount(lines.points, part, len(x)) - expected)
+        near = np.abs(np.bincount(lines.windows.points, part, len(x)) - expected)
         assert np.quantile(near, 0.99) < 0.01 * np.abs(expected).max(), name
 
 
@@ -160,7 +160,8 @@ def test_areas_solve_the_nonnegative_least_squares_problem() -> None:
     problem = Problem(data, form, (1.54, None), theta, np.full(size, np.inf), np.ones(size, dtype=bool))
     state = problem.evaluate(theta)
     areas = state.linear[:40]
-    pull = state.columns @ ((data.y - state.calculated) * problem.root)  # half the fall of χ² with each area
+    residual = (data.y - state.calculated) * problem.root
+    pull = state.columns.cross_products(residual[None])[:, 0]  # half the fall of χ² with each area
     assert 0 < (areas == 0).sum() < 40
     assert np.all(areas >= 0)
     assert np.all(pull[areas == 0] < 1e-6 * np.abs(pull).max() + 1e-6)

@@ -2,6 +2,7 @@
 
 import json
 import re
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ def show_result(browser: Any, address: str, answer: str, **look: Any) -> Visit:
     visit.answer_with("v1/index", answer)
     visit.panel.get_by_role("button", name="thiosulfate").click()
     visit.panel.locator(".verdict").wait_for()
+    visit.panel.locator(".plot").scroll_into_view_if_needed()
     return visit
 
 
@@ -57,6 +59,40 @@ def test_cells_can_be_downloaded(indexed: tuple[Visit, str]) -> None:
     assert answer["lines_csv"].splitlines()[0].startswith("h,k,l,")
 
 
+def test_a_project_is_chosen_in_a_menu_and_downloaded_with_the_keyboard(indexed: tuple[Visit, str]) -> None:
+    visit, projects = indexed[0], json.loads(indexed[1])["projects"]
+    menu = visit.panel.get_by_label("Program")
+    assert menu.locator("option").all_inner_texts() == [project["program"] for project in projects]
+    assert {"GSAS-II", "FullProf", "TOPAS", "Jana"} == {project["program"] for project in projects}
+    for project in projects:
+        menu.focus()
+        visit.page.keyboard.type(project["program"])
+        visit.page.keyboard.press("Tab")
+        with visit.page.expect_download() as waiting:
+            visit.page.keyboard.press("Enter")
+        assert waiting.value.suggested_filename == f"measured-{project['program'].lower()}.zip"
+        with zipfile.ZipFile(waiting.value.path()) as archive:
+            assert archive.namelist() == project["files"]
+            assert archive.testzip() is None
+        text = visit.panel.locator("section", has=visit.page.get_by_label("Program")).inner_text()
+        assert all(name in text for name in project["files"])
+        assert project["advice"] in text
+        menu.evaluate("menu => menu.blur()")
+
+
+def test_no_project_is_offered_without_a_refined_cell(browser: Any, address: str, indexed: tuple[Visit, str]) -> None:
+    visit = show_result(browser, address, json.dumps(json.loads(indexed[1]) | {"projects": [], "fit": None}))
+    assert visit.panel.get_by_label("Program").count() == 0
+    assert visit.panel.get_by_role("button", name="CIF of cell 1").is_visible()
+
+
+def test_the_verdict_names_the_likeliest_space_groups(indexed: tuple[Visit, str]) -> None:
+    symbol = json.loads(indexed[1])["symbols"][0]
+    text = indexed[0].panel.locator(".verdict").inner_text()
+    assert "Space group P 1 21/c 1 (No. 14)" in text
+    assert f"extinction symbol {symbol['symbol']}" in text
+
+
 def test_the_space_groups_of_the_first_cell_are_listed_likeliest_first(indexed: tuple[Visit, str]) -> None:
     table = indexed[0].panel.get_by_role("region", name="Space groups")
     symbols = json.loads(indexed[1])["symbols"]
@@ -78,6 +114,8 @@ def _with_second_phase(answer: str) -> str:
         "share": 0.21,
         "first_share": 0.79,
     }
+    for project in record["projects"]:
+        project["phases"] = 2 if project["program"] == "GSAS-II" else 1
     record["unexplained"] = [
         {"two_theta": 12.25, "intensity": 0.02, "share": 0.01},
         {"two_theta": 14.5, "intensity": 0.08, "share": 0.04},
@@ -91,14 +129,20 @@ def test_a_second_phase_and_unexplained_lines_are_shown_with_shares(
 ) -> None:
     answer = _with_second_phase(indexed[1])
     visit = show_result(browser, address, answer, width=width)
-    phase = visit.panel.locator("section", has_text="Second phase").last
+    phase = visit.panel.locator("section", has=visit.page.get_by_role("heading", name="Second phase"))
     assert "a = 5.4311(2) Å" in phase.inner_text()
     assert "21.0 % of the intensity, cell 1 has 79.0 %" in phase.inner_text()
     assert "reflections of the second phase" in visit.panel.locator(".legend").inner_text()
+    about = {"GSAS-II": "fit of both phases", "TOPAS": "fit of cell 1, with the data. Add the second phase"}
+    for program, words in about.items():
+        visit.panel.get_by_label("Program").select_option(program)
+        assert words in visit.panel.get_by_text("The start of a Pawley").inner_text()
     assert visit.download("CIF of the second phase") == json.loads(answer)["second"]["cif"]
     left = visit.panel.locator("section", has_text="Unexplained lines").last.inner_text()
     assert "2 lines are at no reflection, with 5.0 % of the intensity: 14.500° (4.0 %), 12.250° (1.0 %)" in left
     assert visit.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    symbols = visit.panel.get_by_role("region", name="Space groups")
+    assert symbols.evaluate("region => region.scrollWidth <= region.clientWidth")
     visit.panel.get_by_role("radio", name="Cell 2").check()
     assert "second phase" not in visit.panel.locator(".legend").inner_text()
 
@@ -213,7 +257,7 @@ def test_an_example_is_searched_with_its_own_radiation(browser: Any, address: st
     visit.panel.get_by_label("Radiation").select_option("Mo Kα")
     with visit.page.expect_request("**/v1/index") as waiting:
         visit.panel.get_by_role("button", name="thiosulfate").click()
-    assert set(waiting.value.post_data_json) == {"example", "system"}
+    assert set(waiting.value.post_data_json) == {"example", "system", "projects"}
 
 
 def test_a_search_needs_a_crystal_system(browser: Any, address: str, indexed: tuple[Visit, str]) -> None:

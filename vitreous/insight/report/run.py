@@ -17,6 +17,7 @@ from vitreous.insight.attribution import ExplainedSample, compute_maps
 from vitreous.insight.explanation import Faithfulness, deletion_test
 from vitreous.insight.html_page import Section
 from vitreous.run.answers import ANSWERS, Answers, collect, read_answers
+from vitreous.run.embedding import check_answers
 from vitreous.run.folder import METRICS, read_experiment, read_log, read_result
 from vitreous.run.predictor import Prediction, Predictor, load
 
@@ -159,6 +160,7 @@ def with_answers(section: Callable[[Run, Answers], Section | None]) -> SectionBu
 def read_run(folder: Path) -> Run:
     """Read a run folder. Information that the folder lacks stays empty."""
     predictor, log, answers = load(folder), read_log(folder), read_answers(folder)
+    check_answers(predictor.task, folder)
     run = Run(folder, predictor, read_result(folder), read_experiment(folder), log, answers)
     score = predictor.task.main_score
     if any(score not in line["validation"] for line in log if "validation" in line):

@@ -58,7 +58,7 @@ def find_peaks(
     wavelength_ratio = _wavelength_ratio(wavelength, wavelength2, ratio)
     if most < 1:
         raise InputError(f"most: found {most}, expected 1 or more")
-    measured = _measured_points(y)
+    measured = measured_points(y)
     y, sigma, _ = normalise_intensity(y[measured], None if sigma is None else sigma[measured])
     x = x[measured]
     noise = Noise.estimate(y, sigma)
@@ -125,7 +125,7 @@ def _wavelength_ratio(wavelength: float | None, wavelength2: float | None, ratio
     return wavelength2 / wavelength if wavelength2 > wavelength else 0.0
 
 
-def _measured_points(y: Floats) -> Bools:
+def measured_points(y: Floats) -> Bools:
     """All points but the zeros before, after and between measured ranges."""
     zero = np.concatenate(([False], y == 0, [False]))
     turns = np.flatnonzero(zero[1:] != zero[:-1]).reshape(-1, 2)  # first zero of each run, first point after it

@@ -64,6 +64,16 @@ class Parameters:
 
 
 @dataclass(frozen=True)
+class Chunk:
+    """A part of the pattern, and what of the model is not zero there."""
+
+    points: slice
+    splines: slice
+    places: slice  # of the derivatives by its peaks among all, one column after another, `_CHUNK` points each
+    index: Ints  # places of splines, columns of peaks and shape in the normal matrix
+
+
+@dataclass(frozen=True)
 class Windows:
     """Points that each peak covers, and peaks with a width of their own."""
 
@@ -71,7 +81,8 @@ class Windows:
     length: Ints  # (peaks,), number of points
     individual: Ints  # peaks with a width of their own
     place: Ints  # (peaks,), place among `individual`, or -1
-    chunks: list[tuple[slice, slice, Ints, Ints]]  # points; splines; columns of peaks; places in the normal matrix
+    chunks: list[Chunk]
+    first: Ints  # (chunks, columns), place of the first point of each column of peaks in each chunk
 
 
 @dataclass(frozen=True)
@@ -198,7 +209,9 @@ class PatternModel:
         count, k = len(position), len(parameters.background)
         place = np.full(count, -1)
         place[individual] = np.arange(len(individual))
-        chunks = []
+        chunks: list[Chunk] = []
+        filled = 0
+        starts = np.zeros((-(-len(self.x) // _CHUNK), 2 * count + len(individual)), dtype=np.int64)
         for first in range(0, len(self.x), _CHUNK):
             part = slice(first, first + _CHUNK)
             inside = np.flatnonzero(self.splines[part].any(axis=0))
@@ -207,23 +220,26 @@ class PatternModel:
             own = place[m]
             columns = np.concatenate([m, m + count, own[own >= 0] + 2 * count])
             index = np.concatenate([knots, k + columns, k + 2 * count + len(individual) + np.arange(7)])
-            chunks.append((part, slice(int(knots[0]), int(knots[-1]) + 1), columns, index))
-        return Windows(low, high - low, individual, place, chunks)
+            starts[len(chunks), columns] = filled + _CHUNK * np.arange(len(columns))
+            places = slice(filled, filled + _CHUNK * len(columns))
+            chunks.append(Chunk(part, slice(int(knots[0]), int(knots[-1]) + 1), places, index))
+            filled = places.stop
+        return Windows(low, high - low, individual, place, chunks, starts)
 
     def _evaluate(self, parameters: Parameters, windows: Windows) -> Evaluation:
-        columns, common = self._derivatives(parameters, windows)
-        count, k = len(parameters.position), len(parameters.background)
+        peaks, columns, common = self._derivatives(parameters, windows)
         weight = 1 / np.sqrt(self.variance)
-        peaks = columns[:, :count] @ parameters.area
         fitted = self.splines @ parameters.background + peaks
         residual = (self.y - fitted) * weight
-        size = k + columns.shape[1] + 7
+        size = len(parameters.background) + windows.first.shape[1] + 7
         normal, gradient = np.zeros((size, size)), np.zeros(size)
-        for part, knots, lines, index in windows.chunks:
-            block = np.concatenate([self.splines[part, knots], columns[part][:, lines], common[part]], axis=1)
-            block *= weight[part, None]
-            normal[index[:, None], index] += block.T @ block
-            gradient[index] += residual[part] @ block
+        for chunk in windows.chunks:
+            part = chunk.points
+            lines = columns[chunk.places].reshape(-1, _CHUNK)[:, : len(weight[part])]
+            block = np.concatenate([self.splines[part, chunk.splines].T, lines, common[:, part]])
+            block *= weight[part]
+            normal[chunk.index[:, None], chunk.index] += block @ block.T
+            gradient[chunk.index] += block @ residual[part]
         own = windows.individual
         deviation = np.concatenate([np.full(len(own), self.tuning.width_spread), self.prior[:, 1]])
         penalty = np.concatenate([parameters.log_width[own], parameters.shape - self.prior[:, 0]]) / deviation
@@ -235,11 +251,14 @@ class PatternModel:
         cost = float(residual @ residual + penalty @ penalty)
         return Evaluation(parameters, peaks, fitted, normal, gradient, cost)
 
-    def _derivatives(self, parameters: Parameters, windows: Windows) -> tuple[Floats, Floats]:
-        """Derivatives by areas, positions and single widths `(points, columns)`, and by the shape `(points, 7)`."""
+    def _derivatives(self, parameters: Parameters, windows: Windows) -> tuple[Floats, Floats, Floats]:
+        """The sum of all peaks `(points,)`, its derivatives by areas, positions and single widths, and by the shape.
+
+        The derivatives of peaks lie as `Windows` says, those by the shape are `(7, points)`.
+        """
         points, count = len(self.x), len(parameters.position)
-        columns = np.zeros((points, 2 * count + len(windows.individual)))
-        common = np.zeros((points, 7))
+        columns = np.zeros(windows.chunks[-1].places.stop)
+        peaks, common = np.zeros(points), np.zeros((7, points))
         unit, width, reach = self._unit(parameters), self.widths(parameters), self.axial_reach(parameters)
         share = np.abs(parameters.shape[Shape.AXIAL] * reach) / width
         for nodes, chosen in ((1, share < 0.02), (3, (share >= 0.02) & (share < 0.6)), (8, share >= 0.6)):
@@ -252,15 +271,18 @@ class PatternModel:
             profile = self._profiles(parameters, self.x[row], column, nodes)
             profile[1:] *= parameters.area[column]
             value, by_position, by_width, by_mixing, by_axial, by_ratio = profile
-            columns[row, column] = value
-            columns[row, count + column] = by_position
+            peaks += np.bincount(row, value * parameters.area[column], minlength=points)
+            chunk, point = np.divmod(row, _CHUNK)
+            columns[windows.first[chunk, column] + point] = value
+            columns[windows.first[chunk, count + column] + point] = by_position
             own = windows.place[column]
-            columns[row[own >= 0], 2 * count + own[own >= 0]] = by_width[own >= 0]
+            single = own >= 0
+            columns[windows.first[chunk[single], 2 * count + own[single]] + point[single]] = by_width[single]
             z = unit[column]
             by_shape = (by_width, by_width * z, by_width * z * z, by_mixing, by_mixing * z, by_axial, by_ratio)
             for name, values in zip(Shape, by_shape, strict=True):
-                common[:, name] += np.bincount(row, values, minlength=points)
-        return columns, common
+                common[name] += np.bincount(row, values, minlength=points)
+        return peaks, columns, common
 
     def _profiles(self, parameters: Parameters, x: Floats, column: Ints, nodes: int) -> Floats:
         """Profiles of area 1 and derivatives by position, log width, mixing, axial divergence and ratio `(6, n)`."""

@@ -1,9 +1,10 @@
-"""GSAS-II: instrument parameters `.instprm`, the phase as a CIF, the data `.xye`, and a script that fits them.
+"""GSAS-II: instrument parameters `.instprm`, a CIF for each phase, the data `.xye`, and a script that fits them.
 
-rietx writes the instrument parameters and the CIF. The script uses GSASIIscriptable and makes the project `.gpx`.
+rietx writes the instrument parameters and the CIFs. The script uses GSASIIscriptable and makes the project `.gpx`.
 """
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from vitreous.powder.projects.numbers import data_columns, decimal
 from vitreous.powder.projects.start import RefinementStart
 
 _RADIUS = 200.0  # mm, the default of GSAS-II: only ratios to it matter
+_PHASES = {"_phase.cif": "", "_second.cif": "_second"}  # ends of the files and of the names of the phases
 _POLARISATION = {"bragg_brentano": 0.5, "debye_scherrer": 0.99}  # without effect on a Le Bail fit
 
 _SCRIPT = '''"""{name}: Le Bail fit in GSAS-II, start written by vitreous; run it with the Python of GSAS-II."""
@@ -25,7 +27,10 @@ except ImportError:
 
 project = G2sc.G2Project(newgpx="{name}.gpx")
 histogram = project.add_powder_histogram("{name}.xye", "{name}.instprm")
-phase = project.add_phase("{name}_phase.cif", phasename="{name}", histograms=[histogram], fmthint="CIF")
+phases = [
+    project.add_phase(file, phasename=name, histograms=[histogram], fmthint="CIF")
+    for file, name in {phases}
+]
 
 histogram.set_refinements({{"Limits": [{low}, {high}]}})
 {excluded}coefficients = {coefficients}
@@ -38,12 +43,14 @@ sample = histogram.data["Sample Parameters"]
 sample["Type"], sample["Gonio. radius"] = "{geometry}", {radius}
 {displacements}
 sample["Scale"][1] = False
-phase.setSampleProfile(0, "size", "isotropic", 10.0)  # no broadening beyond that of the instrument parameters
-phase.setSampleProfile(0, "microstrain", "isotropic", 0.0)
+for phase in phases:  # no broadening beyond that of the instrument parameters
+    phase.setSampleProfile(0, "size", "isotropic", 10.0)
+    phase.setSampleProfile(0, "microstrain", "isotropic", 0.0)
 
 project.set_Controls("cycles", 5)
 project.do_refinements([{{}}])  # makes the list of reflections
-phase.set_refinements({{"LeBail": True}})
+for phase in phases:
+    phase.set_refinements({{"LeBail": True}})
 project.do_refinements(
     [
         {{"set": {{"Background": {{"refine": True}}}}}},
@@ -52,20 +59,24 @@ project.do_refinements(
         {{}},
     ]
 )
-print("Rwp", histogram.get_wR(), "%, cell", phase.get_cell())
+print("Rwp", histogram.get_wR(), "%, cells", [phase.get_cell() for phase in phases])
 '''
 
 
-def gsas2_files(start: RefinementStart, name: str) -> dict[str, str]:
-    """Instrument parameters, phase, data and script, by the end of their names."""
+def gsas2_files(starts: Sequence[RefinementStart], name: str) -> dict[str, str]:
+    """Instrument parameters, phases, data and script, by the end of their names; the first phase has the instrument."""
     rietx = load_extra("rietx", "refine")
     instrument = load_extra("rietx.io.instrument_profile", "refine")
     projects = load_extra("rietx.io.projects.gsas2", "refine")
+    first, phases = starts[0], dict(zip(_PHASES, starts, strict=False))
     return {
-        ".instprm": str(instrument.from_instrument_gsas2(_instrument(rietx, start))),
-        "_phase.cif": str(projects.from_structure(_structure(rietx, start, name))),
-        ".xye": data_columns(start),
-        "_gsas2.py": _script(start, name),
+        ".instprm": str(instrument.from_instrument_gsas2(_instrument(rietx, first))),
+        **{
+            end: str(projects.from_structure(_structure(rietx, each, name + _PHASES[end])))
+            for end, each in phases.items()
+        },
+        ".xye": data_columns(first),
+        "_gsas2.py": _script(first, name, [(name + end, name + _PHASES[end]) for end in phases]),
     }
 
 
@@ -102,13 +113,14 @@ def _structure(rietx: Any, start: RefinementStart, name: str) -> Any:
     return rietx.Structure(phases=[rietx.Phase(name=name, space_group=start.group.name, cell=cell, atoms=[atom])])
 
 
-def _script(start: RefinementStart, name: str) -> str:
+def _script(start: RefinementStart, name: str, phases: Sequence[tuple[str, str]]) -> str:
     low, high = start.limits
     inside = [each for each in start.excluded if low < each[0] and each[1] < high]
     ranges = ", ".join(f"[{decimal(first)}, {decimal(last)}]" for first, last in inside)
     zero, displacements = _displacements(start)
     return _SCRIPT.format(
         name=name,
+        phases="[" + ", ".join(f'("{file}", "{phase}")' for file, phase in phases) + "]",
         low=decimal(low),
         high=decimal(high),
         excluded=f'histogram.data["Limits"][2:] = [{ranges}]  # excluded\n' * bool(inside),

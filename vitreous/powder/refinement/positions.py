@@ -13,6 +13,7 @@ import numpy as np
 
 from vitreous.core.errors import InputError
 from vitreous.powder.refinement.problem import Problem, State
+from vitreous.powder.refinement.products import LineRows
 from vitreous.powder.refinement.profile import Array, Mask
 from vitreous.powder.refinement.shifts import SHIFT_COUNT
 from vitreous.powder.tuning import REFINEMENT_TUNING, RefinementTuning
@@ -39,19 +40,16 @@ class LinePositions(NamedTuple):
 def line_positions(problem: Problem, state: State) -> LinePositions:
     """The positions of the lines with an intensity; areas, background and profile are eliminated."""
     areas = state.linear[: problem.count]
-    moved = np.flatnonzero((areas > 0) & (np.diff(state.lines.starts) > 0))
-    line = np.repeat(np.arange(problem.count), np.diff(state.lines.starts))
-    columns = np.zeros((problem.count, len(problem.data.x)))
-    columns[line, state.lines.points] = state.lines.by_position * areas[line] * problem.root[state.lines.points]
-    columns = columns[moved]
+    lines, windows = state.lines, state.lines.windows
+    moved = np.flatnonzero((areas > 0) & (np.diff(windows.starts) > 0))
+    slopes = lines.by_position * areas[windows.line] * problem.root[windows.points]
+    columns = LineRows(state.columns.blocks, slopes)
     derivatives = problem.positions(state.theta, problem.wavelengths[0])[1][moved]
     if not derivatives.any(axis=0).all():
         raise InputError("cell: has parameters on which no line of the pattern depends")
     information, pull = problem.eliminate(state, columns)
-    excess = problem.excess(state)
-    return LinePositions(
-        information / excess, pull / excess, derivatives, state.lines.width[moved], state.positions[moved]
-    )
+    information, pull, excess = information[np.ix_(moved, moved)], pull[moved], problem.excess(state)
+    return LinePositions(information / excess, pull / excess, derivatives, lines.width[moved], state.positions[moved])
 
 
 def fit_positions(

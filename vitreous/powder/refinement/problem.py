@@ -9,19 +9,21 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
+from scipy.sparse import csr_array
 
 from vitreous.core.errors import InputError
 from vitreous.powder.bragg import bragg_angle
 from vitreous.powder.least_squares import Damping, Trial, minimise
 from vitreous.powder.pattern import MIN_POINTS, normalise_intensity
 from vitreous.powder.radiation import CU_KALPHA1
+from vitreous.powder.refinement.products import LineBlocks, LineRows
 from vitreous.powder.refinement.profile import HIGHEST, LOWEST, Array, Mask, Profiles, Shape, profiles
 from vitreous.powder.refinement.shifts import SHIFT_COUNT, shift_functions
 
 _REFERENCE_S = 0.17  # 1/Å, half of 1/d at the reference angle of the profile; 30° for copper radiation
 _KNOT_DISTANCE = 4.0  # degrees of 2θ between knots of the background, for copper radiation: amorphous humps are wider
 _KNOT_LIMITS = (1.5, 6.0)  # degrees, for other wavelengths
-_BLOCK = 256  # points
+_GAP = 1.5  # usual steps: a larger one is a gap
 _SETTLED = 0.1  # standard errors: smaller steps end the refinement
 _LARGEST_SINE = 0.99999
 _RIDGE = 1e-6  # relative: separates reflections at the same position
@@ -43,6 +45,18 @@ class Data(NamedTuple):
         used = self.x < angle
         return self._replace(x=self.x[used], y=self.y[used], variance=self.variance[used])
 
+    def averaged(self, count: int) -> "Data":
+        """Averages of `count` neighbouring points, none across a gap of the angles."""
+        if count < 2:
+            return self
+        steps = np.diff(self.x)
+        ends = np.flatnonzero(steps > _GAP * np.median(steps)) + 1
+        ranges = zip([0, *ends.tolist()], [*ends.tolist(), len(self.x)], strict=True)
+        starts = np.concatenate([np.arange(first, last, count) for first, last in ranges])
+        sizes = np.diff(starts, append=len(self.x))
+        x, y, variance = (np.add.reduceat(each, starts) / sizes for each in (self.x, self.y, self.variance))
+        return self._replace(x=x, y=y, variance=variance / sizes)
+
 
 class State(NamedTuple):
     """The problem at one trial of the parameters."""
@@ -53,9 +67,8 @@ class State(NamedTuple):
     linear: Array
     lines: Profiles
     positions: Array
-    columns: Array  # (reflections, points): the lines over the standard errors
+    columns: LineRows  # the lines over the standard errors
     gram: Array
-    jacobian: Array  # (points, parameters) of the calculated curve at fixed linear unknowns
     background: Array
     calculated: Array
     residual: Array  # over the standard errors
@@ -88,10 +101,11 @@ class Problem:
         )
         self.root = 1 / np.sqrt(data.variance)
         self.splines = _splines(data.x, wavelengths[0])
-        self.strict = np.arange(self.count + self.splines.shape[1]) < self.count  # linear unknowns that must be ≥ 0
-        self._splines_root = self.splines * self.root[:, None]
-        self._splines_gram = self._splines_root.T @ self._splines_root
-        self._target = data.y * self.root
+        self.strict = np.arange(self.count + len(self.splines)) < self.count  # linear unknowns that must be ≥ 0
+        self._curves = np.concatenate([self.splines, data.y[None]]) * self.root
+        self._splines_root = self._curves[:-1]
+        self._splines_gram = self._splines_root @ self._splines_root.T
+        self._splines_target = self._splines_root @ self._curves[-1]
 
     def positions(self, theta: Array, wavelength: float) -> tuple[Array, Array]:
         """2θ of the reflections in degrees, and its derivatives `(reflections, metric + shifts)`."""
@@ -103,59 +117,79 @@ class Problem:
         positions = np.degrees(2 * angle) + shifts @ theta[k : self.first_shape]
         return positions, np.column_stack([by_metric, shifts])
 
-    def evaluate(self, theta: Array, present: Mask | None = None) -> State:
-        """The best areas and background for these parameters; `present` of a nearby state is a good first guess."""
+    def evaluate(self, theta: Array, present: Mask | None = None, blocks: LineBlocks | None = None) -> State:
+        """The best areas and background for these parameters.
+
+        `present` of a nearby state is a good first guess, and `blocks` are those of a state whose windows are used.
+        """
         first, second = self.wavelengths
-        positions, by_metric = self.positions(theta, first)
+        positions = self.positions(theta, first)[0]
         partners = None if second is None else self.positions(theta, second)[0]
-        lines = profiles(self.data.x, positions, partners, Shape(*theta[self.first_shape :]), self.reference)
-        size, line = len(self.data.x), np.repeat(np.arange(self.count), np.diff(lines.starts))
-        columns = np.zeros((self.count, size))
-        columns[line, lines.points] = lines.value * self.root[lines.points]
-        cross = columns @ self._splines_root
-        gram = np.block([[_products(columns, lines), cross], [cross.T, self._splines_gram]])
-        right = np.concatenate([columns @ self._target, self._splines_root.T @ self._target])
+        shape, windows = Shape(*theta[self.first_shape :]), None if blocks is None else blocks.windows
+        lines = profiles(self.data.x, positions, partners, shape, self.reference, windows)
+        blocks = blocks or LineBlocks(lines.windows, len(self.data.x))
+        columns = LineRows(blocks, lines.value * self.root[lines.windows.points])
+        own, cross = columns.products(self._curves)
+        gram = np.block([[own, cross[:, :-1]], [cross[:, :-1].T, self._splines_gram]])
+        right = np.concatenate([cross[:, -1], self._splines_target])
         guess = np.ones_like(self.strict) if present is None else present
         linear, present = _solve_nonnegative(gram, right, self.strict, guess)
-        areas = linear[: self.count]
-        background = self.splines @ linear[self.count :]
-        calculated = background + (areas @ columns) / self.root
-        strength = areas[line]
-        moved = lines.by_position * strength
-        parts = [moved * column[line] for column in by_metric.T] + [part * strength for part in lines.by_shape]
-        jacobian = np.column_stack([np.bincount(lines.points, part, size) for part in parts]).astype(np.float64)
+        background = linear[self.count :] @ self.splines
+        calculated = background + self.sum_of_lines(lines, linear[: self.count])
         residual = (self.data.y - calculated) * self.root
         cost = float(residual @ residual + self.prior @ (theta - self.expected) ** 2)
         curves = background, calculated, residual
-        return State(theta, cost, present, linear, lines, positions, columns, gram, jacobian, *curves)
+        return State(theta, cost, present, linear, lines, positions, columns, gram, *curves)
+
+    def sum_of_lines(self, lines: Profiles, areas: Array) -> Array:
+        """The curve `(points,)` of lines with these areas."""
+        values = lines.value * areas[lines.windows.line]
+        return np.bincount(lines.windows.points, values, len(self.data.x)).astype(np.float64)
+
+    def jacobian(self, state: State) -> Array:
+        """Derivatives of the calculated curve over the standard errors by free parameters, `(free, points)`.
+
+        The linear unknowns are fixed.
+        """
+        lines, shape, size = state.lines, self.free[self.first_shape :], len(self.data.x)
+        points, line, starts = lines.windows[:3]
+        strength = state.linear[: self.count][line]
+        moved = csr_array((lines.by_position * strength, points, starts), shape=(self.count, size))
+        derivatives = self.positions(state.theta, self.wavelengths[0])[1][:, self.free[: self.first_shape]]
+        parts = [part * strength for part, free in zip(lines.by_shape, shape, strict=True) if free]
+        by_shape = [np.bincount(points, part, size) for part in parts]
+        return np.asarray(np.concatenate([(moved.T @ derivatives).T, *(row[None] for row in by_shape)]) * self.root)
 
     def normal(self, state: State) -> tuple[Array, Array]:
         """Normal matrix of the free parameters with the linear ones projected out, and its right-hand side."""
-        jacobian = state.jacobian[:, self.free] * self.root[:, None]
-        cross = np.concatenate([state.columns @ jacobian, self._splines_root.T @ jacobian])[state.present]
+        jacobian = self.jacobian(state)
+        cross = np.concatenate([state.columns.cross_products(jacobian), self._splines_root @ jacobian.T])
+        cross = cross[state.present]
         away = (self.expected - state.theta)[self.free] * self.prior[self.free]
         with np.errstate(over="ignore", invalid="ignore"):  # a step from a state that far off is rejected
             solved = np.linalg.solve(_add_ridge(state.gram[np.ix_(state.present, state.present)]), cross)
-            matrix = jacobian.T @ jacobian - cross.T @ solved + np.diag(self.prior[self.free])
-        return matrix, jacobian.T @ state.residual + away
+            matrix = jacobian @ jacobian.T - cross.T @ solved + np.diag(self.prior[self.free])
+        return matrix, jacobian @ state.residual + away
 
-    def eliminate(self, state: State, columns: Array) -> tuple[Array, Array]:
-        """Normal equations of further unknowns, given the other ones of the pattern are fitted along.
+    def eliminate(self, state: State, columns: LineRows) -> tuple[Array, Array]:
+        """Normal equations of one further unknown a line, given the other ones of the pattern are fitted along.
 
-        `columns` `(n, points)` are derivatives of the calculated curve over the standard errors. The areas, the
-        background and the free parameters of the profile are eliminated. Returns `(n, n)` and `(n,)`.
+        `columns` are derivatives of the calculated curve over the standard errors. The areas, the background and the
+        free parameters of the profile are eliminated. Returns `(lines, lines)` and `(lines,)`.
         """
         shape = np.flatnonzero(self.free[self.first_shape :]) + self.first_shape
-        jacobian = state.jacobian[:, shape] * self.root[:, None]
-        linear = np.concatenate([state.columns, self._splines_root.T])[state.present]
-        others = np.concatenate([linear, jacobian.T])
-        gram = others @ others.T
+        jacobian = self.jacobian(state)[int(self.free[: self.first_shape].sum()) :]
+        dense = np.concatenate([self._splines_root, jacobian, state.residual[None]])
+        every = LineRows.gram_matrix([state.columns, columns], dense)
+        new = np.arange(self.count, 2 * self.count)
+        linear = np.flatnonzero(state.present)
+        linear = np.where(linear < self.count, linear, linear + self.count)
+        others = np.concatenate([linear, np.arange(len(every) - 1 - len(shape), len(every) - 1)])
+        gram, cross, residual = every[np.ix_(others, others)], every[np.ix_(others, new)], every[others, -1]
         gram[len(linear) :, len(linear) :] += np.diag(self.prior[shape])
-        cross = others @ columns.T
-        residual = others @ state.residual
         residual[len(linear) :] += (self.expected - state.theta)[shape] * self.prior[shape]
         solved = np.linalg.solve(_add_ridge(gram), np.column_stack([cross, residual]))
-        return columns @ columns.T - cross.T @ solved[:, :-1], columns @ state.residual - cross.T @ solved[:, -1]
+        return every[np.ix_(new, new)] - cross.T @ solved[:, :-1], every[new, -1] - cross.T @ solved[:, -1]
 
     def excess(self, state: State) -> float:
         """Variance of the fit relative to pure noise, at least 1.
@@ -178,9 +212,11 @@ class Problem:
         return minimise(state, self._linearise, settled, steps=steps, retries=6, damping=_DAMPING)
 
     def _linearise(self, state: State) -> Callable[[float], Trial[State]]:
+        if not state.lines.suited:
+            state = self.evaluate(state.theta, state.present)
         matrix, right = self.normal(state)
-        low, high, theta = self.low[self.free], self.high[self.free], state.theta[self.free]
-        loose = ~(((theta <= low) & (right < 0)) | ((theta >= high) & (right > 0)))  # not pressed against a bound
+        low, high, values = self.low[self.free], self.high[self.free], state.theta[self.free]
+        loose = ~(((values <= low) & (right < 0)) | ((values >= high) & (right > 0)))  # not pressed against a bound
         free = np.flatnonzero(self.free)[loose]
         matrix, right = matrix[np.ix_(loose, loose)], right[loose]
         scale = np.sqrt(np.maximum(np.diag(matrix), 1e-30))
@@ -193,7 +229,8 @@ class Problem:
             predicted = float(right @ move[free])
             shift = self.positions(state.theta + move, self.wavelengths[0])[0] - state.positions
             move *= min(1.0, float(np.min(state.lines.width / (np.abs(shift) + 1e-9))))
-            trial = self.evaluate(np.clip(state.theta + move, self.low, self.high), state.present)
+            theta = np.clip(state.theta + move, self.low, self.high)
+            trial = self.evaluate(theta, state.present, state.columns.blocks)
             negligible = predicted < 0.1 * max(1.0, state.cost / len(self.data.x))
             return Trial(trial, trial.cost < state.cost, state.cost - trial.cost, negligible)
 
@@ -207,24 +244,16 @@ def background_pieces(extent: float, wavelength: float) -> int:
 
 
 def _splines(x: Array, wavelength: float) -> Array:
-    """Cubic B-splines on even knots for the background: `(points, n)`."""
+    """Cubic B-splines on even knots for the background: `(n, points)`."""
     pieces = background_pieces(float(x[-1] - x[0]), wavelength)
-    u = np.abs((x - x[0])[:, None] * pieces / (x[-1] - x[0]) - np.arange(-1, pieces + 2))
-    return np.asarray(np.where(u < 1, 4 - 6 * u**2 + 3 * u**3, np.clip(2 - u, 0, None) ** 3) / 6)
-
-
-def _products(columns: Array, lines: Profiles) -> Array:
-    """`columns @ columns.T` of rows `(reflections, points)` that are zero outside their windows."""
-    result = np.zeros((len(columns), len(columns)))
-    filled = np.flatnonzero(np.diff(lines.starts))
-    first, last = lines.points[lines.starts[filled]], lines.points[lines.starts[filled + 1] - 1]
-    for start in range(0, columns.shape[1], _BLOCK):
-        near = filled[(first < start + _BLOCK) & (last >= start)]
-        if len(near):
-            rows = slice(near[0], near[-1] + 1)
-            part = columns[rows, start : start + _BLOCK]
-            result[rows, rows] += part @ part.T
-    return result
+    place = (x - x[0]) * pieces / (x[-1] - x[0])
+    piece = np.minimum(place.astype(np.int64), pieces - 1)
+    splines = np.zeros((pieces + 3, len(x)))
+    for number in range(4):  # a point is within the reach of four splines
+        u = np.abs(place - piece + 1 - number)
+        values = np.where(u < 1, 4 - 6 * u**2 + 3 * u**3, np.clip(2 - u, 0, None) ** 3) / 6
+        splines[piece + number, np.arange(len(x))] = values
+    return splines
 
 
 def _add_ridge(gram: Array) -> Array:

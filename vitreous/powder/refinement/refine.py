@@ -21,15 +21,9 @@ from vitreous.powder.refinement.positions import fit_positions, line_positions
 from vitreous.powder.refinement.problem import Data, Problem, State, select_data
 from vitreous.powder.refinement.profile import START, Array, Indices, LineProfile, Mask, Shape
 from vitreous.powder.refinement.shifts import Shifts
+from vitreous.powder.refinement.stages import EDGE, Stages
 
-_SHIFTS = Shifts(0.03, 0.02, 0.02)  # degrees: expected size of zero shift and displacement
-_SPREAD = Shape(math.inf, 0.4, 0.4, math.inf, 0.3, 0.01, 0.2)  # expected size of the profile parameters
-_METRIC_SPREAD = 0.005  # relative error of the first reciprocal metric
-_EDGE = 0.2  # degrees: lines are fitted this far beyond the end of a range
 _SIGNIFICANT = 4.0  # standard errors: a smaller excess of intensity is noise
-_TRIALS = 3  # starting points that are followed through the first range
-_EARLY = frozenset({"metric", "zero", "log_width", "mixing"})  # parameters of the first stage
-_LATER = frozenset({"slope", "dip", "axial"})
 
 
 @dataclass(frozen=True)
@@ -197,11 +191,11 @@ def refine_phases(
     reflections = find_reflections(lattices, wavelength, (data.x[0], data.x[-1]), most)
     form, angles, first = reflections.form, reflections.angles, reflections.first
     if not reflections.complete:
-        data = data.before(angles[-1] - _EDGE)
+        data = data.before(angles[-1] - EDGE)
     if len(data.x) < len(form) + 40:
         raise InputError(f"two_theta: found {len(data.x)} point(s) for {len(form)} reflections, expected more points")
     shape = START._replace(ratio=ratio if wavelength2 is not None else 0.0)
-    stages = _Stages(data, form, angles, (wavelength, wavelength2), np.array([*first, *Shifts(zero, 0.0, 0.0), *shape]))
+    stages = Stages(data, form, angles, (wavelength, wavelength2), np.array([*first, *Shifts(zero, 0.0, 0.0), *shape]))
     with threadpool_limits(1):  # the matrices are small: several threads would mostly wait for each other
         problem, state, converged = stages.run(displacement and wavelength2 is not None)
         free = np.array([*[True] * (len(first) + 1), displacement, displacement])
@@ -219,80 +213,11 @@ def refine_profile(
     limits = (float(data.x[0]), float(data.x[-1]))
     _, form, angles = reflection_forms(lattice, system, centring, wavelengths[0], limits, most)
     if len(form) == most:
-        data = data.before(angles[-1] - _EDGE)
+        data = data.before(angles[-1] - EDGE)
     shape = START._replace(ratio=ratio if wavelengths[1] is not None else 0.0)
-    stages = _Stages(data, form, angles, wavelengths, np.array([*lattice.first, *Shifts(zero, 0.0, 0.0), *shape]))
+    stages = Stages(data, form, angles, wavelengths, np.array([*lattice.first, *Shifts(zero, 0.0, 0.0), *shape]))
     problem, state, _ = stages.run(wavelengths[1] is not None)
     return problem, state
-
-
-@dataclass
-class _Stages:
-    """Fits of growing ranges, with more and more free parameters."""
-
-    data: Data
-    form: Array
-    angles: Array
-    wavelengths: tuple[float, float | None]
-    expected: Array
-
-    def run(self, displaced: bool) -> tuple[Problem, State, bool]:
-        """The last problem, its solution, and whether it converged."""
-        late = _EARLY | _LATER | ({"ratio"} if self.wavelengths[1] is not None else set())
-        final = late | {"drift"} | ({"displacement"} if displaced else set())
-        every = len(self.form)
-        counts = [n for n in self._counts() if n < every and len(self._range(n).x) > n + 40]
-        problem = self._problem([*counts, every][0], _EARLY)
-        state, converged = problem.evaluate(self.expected), False
-        begun = [(problem.minimise(start, 8)[0], problem) for start in self._starts(problem)]
-        for count in [*counts[1:], every]:
-            last = count == every
-            ends = []
-            for before, old in begun:
-                problem = self._problem(count, final if last else late, old.excess(before))
-                ends.append((*problem.minimise(problem.evaluate(before.theta), 25 if last else 8), problem))
-            state, converged, problem = min(ends, key=lambda end: end[0].cost)
-            begun = [(state, problem)]
-        if self.data.counted:
-            self.data = self.data._replace(variance=np.maximum(state.calculated, 1.0))
-            problem = self._problem(every, final, problem.excess(state))
-            state, converged = problem.minimise(problem.evaluate(state.theta), 25)
-        return problem, state, converged
-
-    @property
-    def _metric(self) -> int:
-        """Free elements of the metric."""
-        return int(self.form.shape[1])
-
-    def _counts(self) -> list[int]:
-        """Reflections of each range: as far as a cell with an error of 0.3 % leaves lines near their positions."""
-        ranges = ((30, 35.0), (70, 55.0), (140, 75.0))  # reflections, and degrees
-        return sorted({max(2 * self._metric + 3, min(n, int((self.angles < end).sum()))) for n, end in ranges})
-
-    def _range(self, count: int) -> Data:
-        """The points of the first reflections."""
-        return self.data if count == len(self.form) else self.data.before(self.angles[count - 1] - _EDGE)
-
-    def _problem(self, count: int, free: frozenset[str] | set[str], excess: float = 1.0) -> Problem:
-        names = np.array(["metric"] * self._metric + [*Shifts._fields, *Shape._fields])
-        metric_spread = np.inf if count == len(self.form) else _METRIC_SPREAD
-        spread = np.array([*[metric_spread] * self._metric, *_SHIFTS, *_SPREAD]) / math.sqrt(excess)
-        chosen = np.array([name in free for name in names])
-        return Problem(self._range(count), self.form[:count], self.wavelengths, self.expected, spread, chosen)
-
-    def _starts(self, problem: Problem) -> list[State]:
-        """For several zero shifts, the best of several widths; the best of these."""
-        least = 2 * float(np.median(np.diff(problem.data.x)))
-
-        def start(shift: float, width: float) -> State:
-            theta = self.expected.copy()
-            theta[self._metric] += shift
-            theta[problem.first_shape] = math.log(max(width, least))
-            return problem.evaluate(theta)
-
-        shifts, widths = (0.0, -0.04, 0.04, -0.08, 0.08), (0.05, 0.1, 0.2)
-        best = [min((start(shift, width) for width in widths), key=lambda state: state.cost) for shift in shifts]
-        return sorted(best, key=lambda state: state.cost)[:_TRIALS]
 
 
 def _fits(

@@ -90,20 +90,34 @@ def random_crystals(
 ) -> Crystals:  # fmt: skip
     """Crystals of a system with all lines up to 1/d = `s_max` (1/Å)."""
     check_choice("system", system, space_groups.SYSTEMS)
-    cell = random_cells(system, count, device)
-    table = _table(system, s_max, torch.device(device))
-    group = torch.multinomial(table.frequency, count, replacement=True)
+    cell, number = random_cells(system, count, device), random_groups(system, count, s_max, device)
+    return crystals_with(system, cell, number, s_max, intensities)
+
+
+def crystals_with(
+    system: str, cell: Tensor, number: Tensor, s_max: float,
+    intensities: Callable[[Reflections], Tensor] = wilson_intensities,
+) -> Crystals:  # fmt: skip
+    """Crystals with cells `(B, 6)` and space groups `(B,)` of a system, with all lines up to 1/d = `s_max` (1/Å)."""
+    table, count = _table(system, s_max, cell.device), len(cell)
+    group = table.row[number]
     inverse = reciprocal_metric(cell)  # (B, 3, 3)
     square = quadratic_form(inverse) @ table.products.T  # (B, M) of 1/d²
     present = (square < s_max**2) & table.present[group]
     owner, place = present.nonzero(as_tuple=True)
     s = square[owner, place].sqrt()
-    hkl, metric, number = table.hkl[place], inverse[owner], table.numbers[group]
+    hkl, metric = table.hkl[place], inverse[owner]
     centric, multiplicity = table.centric[group][owner], table.multiplicity[place]
     intensity = intensities(Reflections(system, cell, number, hkl, s, owner, centric, multiplicity))
     along = hkl[:, :1] * metric[:, 0] + hkl[:, 1:2] * metric[:, 1] + hkl[:, 2:] * metric[:, 2]  # (n, 3)
     tilt = along.square() / (s.square()[:, None] * metric.diagonal(dim1=1, dim2=2))
     return Crystals(cell, number, Lines(s, intensity, owner, tilt, table.directions, count))
+
+
+def random_groups(system: str, count: int, s_max: float, device: Device = "cpu") -> Tensor:
+    """The numbers of space groups of a system `(count,)`, as often as real crystals have them."""
+    table = _table(system, s_max, torch.device(device))
+    return table.numbers[torch.multinomial(table.frequency, count, replacement=True)]
 
 
 def random_cells(system: str, count: int, device: Device = "cpu") -> Tensor:
@@ -156,6 +170,7 @@ class _Table:
     products: Tensor  # (M, 6): h², k², l², kl, hl, hk
     multiplicity: Tensor  # (M,)
     numbers: Tensor  # (G,), numbers of the space groups
+    row: Tensor  # (231,), the place of each number among them
     present: Tensor  # (G, M), whether the group has the reflection
     centric: Tensor  # (G,)
     frequency: Tensor  # (G,), of the group in real crystals
@@ -167,7 +182,7 @@ def _table(system: str, s_max: float, device: torch.device) -> _Table:
     if not 0 < s_max <= 2:
         raise InputError(f"s_max: found {s_max:g}, expected 0 to 2 per ångström")
     prior, numbers = load_table("prior"), np.array(space_groups.groups_of_system(system))
-    most = [int(length * s_max) for length in _longest_axes(system)]
+    most = [int(length * s_max) for length in longest_axes(system)]
     rotations, translations = space_groups.operations(HOLOHEDRIES[system])
     unique = space_groups.unique_reflections(rotations, translations, most)
     hkl = unique.hkl.double()
@@ -180,6 +195,7 @@ def _table(system: str, s_max: float, device: torch.device) -> _Table:
         torch.stack([hkl[:, i] * hkl[:, j] for i, j in PAIRS], dim=1).float().to(device),
         unique.multiplicity.float().to(device),
         torch.as_tensor(numbers, device=device),
+        torch.as_tensor(np.searchsorted(numbers, np.arange(231)), device=device),
         (~torch.stack(absent)).any(1).to(device),
         torch.tensor([space_groups.centrosymmetric(int(n)) for n in numbers], device=device),
         torch.as_tensor(frequency, device=device),
@@ -187,7 +203,7 @@ def _table(system: str, s_max: float, device: torch.device) -> _Table:
     )
 
 
-def _longest_axes(system: str) -> list[float]:
+def longest_axes(system: str) -> list[float]:
     """The longest axes of `random_cells`, in ångström."""
     top = load_table("prior")[f"{system}_quantiles"][:, -1].astype(float)
     logarithms = top[:3] if system in ("triclinic", "monoclinic", "orthorhombic") else top[[0, 0, -1]]

@@ -45,10 +45,19 @@ def march_dollase(cos2: Tensor, r: Tensor) -> Tensor:
 
 def measure(lines: Lines, effects: Effects) -> Tensor:
     """Patterns `(B, points)`: counts or, without noise, intensities with a maximum of 1."""
-    count, device = lines.count, lines.s.device
-    draws = {name: uniform(getattr(effects, name), count, device) for name in EFFECT_LIMITS if name != "counts"}
+    draws = draw_values(effects, lines.count, lines.s.device)
     if effects.impurity[1] > 0:
         lines = add_impurity(lines, draws["impurity"])
+    return record(diffract(lines, effects, draws), effects, draws)
+
+
+def draw_values(effects: Effects, count: int, device: torch.device) -> dict[str, Tensor]:
+    """Random values `(count,)` of each effect but the noise, by name."""
+    return {name: uniform(getattr(effects, name), count, device) for name in EFFECT_LIMITS if name != "counts"}
+
+
+def diffract(lines: Lines, effects: Effects, draws: dict[str, Tensor]) -> Tensor:
+    """The lines of each crystal with their profiles, `(B, points)`, in any unit."""
     area = lines.intensity
     if effects.texture != (1.0, 1.0):
         area = area * _texture(lines, draws["texture"])
@@ -56,7 +65,12 @@ def measure(lines: Lines, effects: Effects) -> Tensor:
     if effects.alpha2[1] > 0:
         second = _peaks(lines, area, effects.wavelength2, draws, draws["alpha2"])
         peaks = tuple(torch.cat(pair) for pair in zip(peaks, second, strict=True))
-    pattern = _convolve(peaks, effects, draws, count)
+    return _convolve(peaks, effects, draws, lines.count)
+
+
+def record(pattern: Tensor, effects: Effects, draws: dict[str, Tensor]) -> Tensor:
+    """Lines `(B, points)` with background and noise, as a detector records them; see `measure`."""
+    count, device = len(pattern), pattern.device
     angles = effects.angles(device).float()
     measured = angles >= draws["start"][:, None]
     pattern = pattern / (pattern * measured).amax(dim=1, keepdim=True).clamp(min=1e-12)

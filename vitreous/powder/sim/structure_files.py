@@ -35,12 +35,13 @@ def minerals(folder: Path | str | None = None, b_iso: float = 0.0) -> Iterator[S
     try:
         with gzip.open(path, "rt", encoding="utf-8") as file:
             for number, line in enumerate(file, 1):
-                yield _mineral(f"{path}, line {number}", line, b_iso)
+                yield parse_mineral(f"{path}, line {number}", line, b_iso)
     except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
         raise InputError(f"{path}: cannot be read ({error})") from None
 
 
-def _mineral(location: str, line: str, b_iso: float) -> Structure:
+def parse_mineral(location: str, line: str, b_iso: float = 0.0) -> Structure:
+    """The structure of a line of the file of minerals; `location` is for messages."""
     try:
         record = json.loads(line)
         name, formula = f"{record['mineral']} {record['id']}", record["formula"]
@@ -60,26 +61,30 @@ def _mineral(location: str, line: str, b_iso: float) -> Structure:
 
 def read_cif(path: Path | str, b_iso: float = 0.0) -> Structure:
     """The first structure of a CIF (also .gz); `b_iso` (Å²) is for atoms without a displacement parameter."""
-    gemmi = load_extra("gemmi", "powder")
     path = Path(path)
-    block = _structure_block(path, gemmi)
+    return structure_of_block(str(path), _structure_block(path, load_extra("gemmi", "powder")), b_iso)
+
+
+def structure_of_block(location: str, block: Any, b_iso: float = 0.0) -> Structure:
+    """The structure of a block of a CIF that gemmi read; `location` is for messages."""
+    gemmi = load_extra("gemmi", "powder")
     number = gemmi.cif.as_number
     cell: Any = tuple(number(block.find_value(tag) or "?") for tag in _CELL_TAGS)
-    check_cell(cell, f"{path}: unit cell")
+    check_cell(cell, f"{location}: unit cell")
     small = gemmi.make_small_structure_from_block(block)
     formula_elements = _SYMBOL.findall(block.find_value("_chemical_formula_sum") or "")
     sites = [site for site in small.sites if site.occ != 0]
     for site in sites:
         if not all(map(math.isfinite, site.fract.tolist())):
-            raise InputError(f"{path}: atom {site.label!r} has no position")
+            raise InputError(f"{location}: atom {site.label!r} has no position")
         if not 0 < site.occ <= _MAX_OCCUPANCY:
-            raise InputError(f"{path}: atom {site.label!r} has an occupancy of {site.occ:g}, expected 0 to 1")
-    operations = _cif_operations(path, small)
+            raise InputError(f"{location}: atom {site.label!r} has an occupancy of {site.occ:g}, expected 0 to 1")
+    operations = _cif_operations(location, small)
     labels = [site.type_symbol or site.label for site in sites]
-    elements = tuple(element_of_label(str(path), label, formula_elements) for label in labels)
+    elements = tuple(element_of_label(location, label, formula_elements) for label in labels)
     positions = np.array([site.fract.tolist() for site in sites]).reshape(-1, 3)
     occupancy, b = (np.array([site.occ for site in sites]), np.array([_b_iso(site, cell) or b_iso for site in sites]))
-    return Structure(str(path), cell, operations, elements, positions, occupancy, b, small.spacegroup_hm or None)
+    return Structure(location, cell, operations, elements, positions, occupancy, b, small.spacegroup_hm or None)
 
 
 def _structure_block(path: Path, gemmi: Any) -> Any:
@@ -100,15 +105,15 @@ def _structure_block(path: Path, gemmi: Any) -> Any:
     return block
 
 
-def _cif_operations(path: Path, small: Any) -> Operations:
+def _cif_operations(location: str, small: Any) -> Operations:
     """From the operations, the space group symbol or its number, in this order."""
     if small.symops:
-        return parse_operations(str(path), small.symops)
+        return parse_operations(location, small.symops)
     if small.spacegroup is not None:
-        return parse_operations(str(path), [op.triplet() for op in small.spacegroup.operations()])
+        return parse_operations(location, [op.triplet() for op in small.spacegroup.operations()])
     if 1 <= small.spacegroup_number <= 230:
         return space_groups.operations(small.spacegroup_number)
-    raise InputError(f"{path}: found no symmetry operations and no space group")
+    raise InputError(f"{location}: found no symmetry operations and no space group")
 
 
 def _b_iso(site: Any, cell: Cell) -> float:

@@ -18,8 +18,9 @@ from vitreous.powder.bragg import q_from_two_theta
 from vitreous.powder.grid import Q_AXIS
 from vitreous.powder.radiation import CU_KALPHA1
 from vitreous.powder.sim import space_groups
-from vitreous.powder.sim.crystals import Device, random_crystals
+from vitreous.powder.sim.crystals import Crystals, Device, crystals_with, random_cells, random_groups
 from vitreous.powder.sim.effects import Effects
+from vitreous.powder.sim.known_cells import draw_known, known_cells
 from vitreous.powder.sim.measurement import measure, uniform
 from vitreous.powder.sim.random_atoms import atom_intensities
 from vitreous.powder.sim.source import equal_counts, q_grid, to_q
@@ -32,6 +33,7 @@ POOR = Effects(
 """Effects of good and of poor measurements."""
 _ENDS = (50.0, 90.0)  # degrees of copper radiation at which measurements end
 _BOX = 6  # largest index of the reflections that tell extinction groups apart
+_KNOWN = 0.6  # share of crystals with cells like those of known ones
 _CHUNK = 256
 
 
@@ -83,14 +85,24 @@ def symmetry_samples(count: int, device: Device = "cpu", effects: Effects = POOR
     patterns, classes = [], []
     for system, n in zip(SYSTEMS, equal_counts(count), strict=True):
         if n:
-            crystals = random_crystals(system, n, effects.s_max, device, atom_intensities)
-            patterns.append(_shortened(to_q(measure(crystals.lines, effects), effects)))
+            crystals = crystals_of_atoms(system, n, effects.s_max, device)
+            patterns.append(shortened(to_q(measure(crystals.lines, effects), effects)))
             classes.append(_class_of_group(crystals.group.device)[crystals.group])
     order = torch.randperm(count, device=device)
     return torch.cat(patterns)[order], torch.cat(classes)[order]
 
 
-def _shortened(x: Tensor) -> Tensor:
+def crystals_of_atoms(system: str, count: int, s_max: float, device: Device) -> Crystals:
+    """Crystals of random atoms: most in cells like those of known crystals if the data folder has them."""
+    known = round(_KNOWN * count) if known_cells(torch.device(device)) else 0
+    cell, group = random_cells(system, count, device), random_groups(system, count, s_max, device)
+    if known:
+        first = draw_known(system, known, device)
+        cell, group = torch.cat([first.cell, cell[known:]]), torch.cat([first.group, group[known:]])
+    return crystals_with(system, cell, group, s_max, atom_intensities)
+
+
+def shortened(x: Tensor) -> Tensor:
     """Patterns `(B, 1, POINTS)` with zeros beyond the ends of the measurements."""
     end = q_from_two_theta(uniform(_ENDS, len(x), x.device), CU_KALPHA1)
     return x * (q_grid().to(x) <= end[:, None])[:, None]

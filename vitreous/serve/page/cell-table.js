@@ -9,6 +9,7 @@ import { formatPercent, formatNumber, formatWithError } from "./format.js";
 
 const LENGTHS = /** @type {const} */ (["a", "b", "c"]);
 const ANGLES = /** @type {const} */ (["alpha", "beta", "gamma"]);
+const SHOWN_GROUPS = 3; // space groups of the likeliest extinction symbol
 const GREEK = { alpha: "α", beta: "β", gamma: "γ" };
 
 /** @param {Cell} cell */
@@ -37,12 +38,22 @@ export function verdictCard(result) {
   return element("section", { class: `verdict ${text[0]}` }, title,
     element("p", { class: "cell-line" }, element("b", {}, latticeName(best)), ...numbers.flatMap((text) => [" ", element("span", {}, text)])),
     element("p", { class: "quiet" }, details.join("  ·  ")),
+    spaceGroups(result),
     result.fit ? element("p", { class: "quiet" }, "Refined on the whole pattern; standard errors of the last digits in brackets.") : null,
     hintList(result));
 }
 
-/** @param {IndexResult} result */
-function hintList(result) {
+/** @param {IndexResult} result @returns {HTMLElement | null} the space groups of the likeliest extinction symbol */
+function spaceGroups(result) {
+  if (!result.symbols.length) return null;
+  const { symbol, probability, space_groups: groups } = result.symbols[0];
+  const names = groups.slice(0, SHOWN_GROUPS).map(({ name, number }) => `${name} (No. ${number})`).join(", ");
+  const more = groups.length > SHOWN_GROUPS ? ", …" : "";
+  return element("p", {}, `Space group ${names}${more}: extinction symbol ${symbol}, ${formatPercent(probability)}`);
+}
+
+/** @param {{hints: string[]}} result */
+export function hintList(result) {
   return result.hints.length ? element("ul", {}, ...result.hints.map((hint) => element("li", {}, hint))) : null;
 }
 

@@ -69,9 +69,10 @@ function show(api, info, examples) {
 
 /** @param {{missing: string, command: string}[]} missing @param {ServiceInfo} info */
 function showFooter(missing, info) {
+  const absent = [...missing, ...(info.database ? [] : [{ missing: "identify the phases of a sample", command: "vitreous serve --database phases.db" }])];
   const volumes = info.models.filter(({ kind }) => kind === "volume").map(({ name }) => name);
   byId("more").replaceChildren(...[
-    ...(missing.length ? [element("h2", {}, "Not served here"), element("dl", {}, ...missing.flatMap(({ missing, command }) => [
+    ...(absent.length ? [element("h2", {}, "Not served here"), element("dl", {}, ...absent.flatMap(({ missing, command }) => [
       element("dt", {}, `To ${missing}`), element("dd", {}, element("code", {}, command)),
     ]))] : []),
     volumes.length ? element("p", { class: "quiet" }, `Only by scripts: ${volumes.join(", ")}.`) : null,

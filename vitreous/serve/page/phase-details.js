@@ -26,7 +26,7 @@ export function symbolTable(result) {
     element("caption", {}, "Which reflections of cell 1 are absent. Absences cannot tell the space groups of one symbol apart."),
     element("thead", {}, element("tr", {}, ...headings.map((name) => element("th", { scope: "col" }, name)))),
     element("tbody", {}, ...rows));
-  return element("div", { class: "wide", tabindex: 0, role: "region", "aria-label": "Space groups" }, table);
+  return element("div", { class: "wide symbols", tabindex: 0, role: "region", "aria-label": "Space groups" }, table);
 }
 
 /**
@@ -34,16 +34,25 @@ export function symbolTable(result) {
  * @returns {HTMLElement | null} the angles of the unexplained lines, strongest first
  */
 export function unexplainedLines(result) {
-  const lines = [...result.unexplained].sort((a, b) => (b.intensity ?? 0) - (a.intensity ?? 0));
+  const lines = result.unexplained;
   const share = lines.reduce((sum, line) => sum + (line.share ?? 0), 0);
   if (!lines.length || (lines[0].share !== null && share < LEAST_SHARE)) return null;
-  const shown = lines.slice(0, SHOWN_LINES).map((line) => (
-    `${line.two_theta.toFixed(3)}°${line.share === null ? "" : ` (${formatPercent(line.share)})`}`));
+  const shown = strongestLines(lines, (line) => `${line.two_theta.toFixed(3)}°${line.share === null ? "" : ` (${formatPercent(line.share)})`}`);
   const count = `${lines.length} ${lines.length === 1 ? "line is" : "lines are"} at no reflection`;
   const total = lines[0].share === null ? "" : `, with ${formatPercent(share)} of the intensity`;
-  const more = lines.length > SHOWN_LINES ? ", …" : "";
   return element("section", { class: "finding warn" }, element("h2", {}, "Unexplained lines"),
-    element("p", {}, `${count}${total}: ${shown.join(", ")}${more}`));
+    element("p", {}, `${count}${total}: ${shown}`));
+}
+
+/**
+ * @template {{intensity: number | null}} Line
+ * @param {Line[]} lines
+ * @param {(line: Line) => string} write
+ * @returns {string} the strongest lines, strongest first
+ */
+export function strongestLines(lines, write) {
+  const sorted = [...lines].sort((a, b) => (b.intensity ?? 0) - (a.intensity ?? 0));
+  return sorted.slice(0, SHOWN_LINES).map(write).join(", ") + (lines.length > SHOWN_LINES ? ", …" : "");
 }
 
 /**
@@ -59,7 +68,7 @@ export function secondPhase(result, stem) {
     `probability ${formatPercent(phase.probability)}`, `M₂₀ = ${formatNumber(phase.m20, 3)}`,
   ];
   return element("section", { class: "finding good" }, element("h2", {}, "Second phase"),
-    element("p", { class: "cell-line" }, element("b", {}, latticeName(phase)), " ", phase.text),
+    element("p", { class: "cell-line" }, element("b", {}, latticeName(phase)), ...phase.text.split(", ").flatMap((text) => [" ", element("span", {}, text)])),
     element("p", { class: "quiet" }, details.join("  ·  ")),
     element("p", { class: "quiet" }, "Both phases are refined together. A share of the intensity is not a mass fraction."),
     element("p", {}, downloadButton("CIF of the second phase", `${stem}-second.cif`, "chemical/x-cif", () => phase.cif)));

@@ -13,6 +13,7 @@ const uPlot = /** @type {any} */ (globalThis).uPlot;
  * @property {number} [width]
  * @property {number[]} [dash]
  * @property {boolean} [points] whether points are marked if there is room
+ * @property {number} [fillDownTo] index of the curve down to which the area is filled
  *
  * @typedef {object} Figure
  * @property {string} x label of the x axis with its unit
@@ -28,6 +29,7 @@ const uPlot = /** @type {any} */ (globalThis).uPlot;
  */
 
 const STEP = 1.5; // zoom factor of a click
+const FILL = 0.3; // opacity
 const LABEL_WIDTH = 52; // pixels of the y axis labels
 const HINT = "Drag to zoom in. With the keyboard: ← → read, + − zoom, shift ← → move, 0 shows all.";
 
@@ -131,7 +133,7 @@ export class Plot {
     return {
       ...this._size(),
       legend: { show: false },
-      padding: [8, 8, 0, 0],
+      padding: [8, 14, 0, 0],
       cursor: { y: false, drag: { x: true, y: false, dist: 4 }, points: { show: false } },
       scales: {
         x: { time: false },
@@ -145,6 +147,9 @@ export class Plot {
         stroke: colour(curve.colour), width: curve.width ?? 1, dash: curve.dash,
         points: { size: 4, show: curve.points ? hasRoom : false },
       }))],
+      bands: figure.curves.flatMap((curve, i) => (curve.fillDownTo === undefined ? [] : [{
+        series: /** @type {[number, number]} */ ([i + 1, curve.fillDownTo + 1]), fill: colour(curve.colour).replace("rgb(", "rgba(").replace(")", `, ${FILL})`),
+      }])),
       hooks: {
         drawClear: [(uplot) => this._clipped(uplot, () => figure.below?.(uplot, this._at))],
         draw: [(uplot) => this._clipped(uplot, () => figure.above?.(uplot, this._at))],

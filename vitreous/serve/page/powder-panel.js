@@ -1,18 +1,36 @@
-/** Powder panel: from a pattern to its unit cell. */
+/** Powder panel: from a pattern to its unit cell, or to the phases of its sample. */
 
-import { cellTable, latticeName, verdictCard } from "./cell-table.js";
+import { cellSearch } from "./cell-search.js";
 import { fileDrop } from "./file-drop.js";
-import { select, element, field, newId } from "./dom.js";
+import { select, element, field } from "./dom.js";
 import { StatusLine } from "./status.js";
-import { formatPercent } from "./format.js";
+import { phaseSearch } from "./phase-search.js";
 import { Plot } from "./plot.js";
-import { drawPattern } from "./powder-plot.js";
 import { radiationFields } from "./radiation-fields.js";
-import { downloadButton } from "./download.js";
-import { secondPhase, symbolTable, unexplainedLines } from "./phase-details.js";
 
-/** @typedef {import("./types.js").IndexResult} IndexResult */
-/** @typedef {{file: File} | {example: string}} Source */
+/**
+ * @typedef {{file: File} | {example: string}} Source
+ * @typedef {{stem: string, plot: Plot, view: import("./powder-axes.js").View, say: (text: string) => void}} Place where
+ *   an answer is shown; `stem` begins the names of downloaded files
+ * @typedef {{parts: (HTMLElement | null)[], draw: () => void, summary: string}} Shown
+ */
+
+/**
+ * A question about a pattern, which the service answers.
+ *
+ * @template Answer
+ * @typedef {object} Question
+ * @property {string} button
+ * @property {string} title of the panel
+ * @property {string} path
+ * @property {"linear" | "root"} scale of the heights at first
+ * @property {HTMLElement} fields of the request
+ * @property {(name: string) => string} progress
+ * @property {() => string} fault what is wrong with the fields, which get the focus; empty if nothing is
+ * @property {(isFile: boolean) => Record<string, string[] | number | boolean>} request
+ * @property {() => void} focusFault focus the field of elements, which an error is about
+ * @property {(answer: Answer, place: Place) => Shown} show
+ */
 
 /**
  * @param {import("./api.js").Api} api
@@ -26,121 +44,117 @@ export function powderPanel(api, info, examples) {
   const status = new StatusLine();
   const results = element("div", { class: "results", hidden: true });
   const radiation = radiationFields(info.anodes);
-  const systems = powder.systems.map((name) => element("input", { type: "checkbox", value: name, checked: true, id: newId() }));
-  const peakList = element("input", { type: "checkbox", id: newId() });
-  const searchAgain = element("button", { type: "button", disabled: true, click: () => source && search(source) }, "Search again");
+  /** @type {Question<any>[]} */
+  const questions = [cellSearch(powder), ...(info.database ? [phaseSearch(info.database)] : [])];
+  let question = questions[0];
   /** @type {Source | null} */
   let source = null;
-
+  /** @type {Map<Question<any>, Shown & {name: string}>} */
+  const answers = new Map(); // about this source
+  const title = element("h1", {}, question.title);
+  const again = element("button", { type: "button", disabled: true, click: () => source && ask(source) }, "Search again");
   const options = element("details", { class: "options" }, element("summary", {}, "Radiation and search"),
-    radiation.element,
-    element("fieldset", {}, element("legend", {}, "Crystal systems to search"),
-      ...systems.map((box) => element("span", { class: "check" }, box, element("label", { for: box.id }, box.value)))),
-    element("p", { class: "check" }, peakList, element("label", { for: peakList.id }, "The file is a list of peaks (2θ in °, intensity), not a pattern")),
-    element("p", {}, searchAgain));
+    radiation.element, ...questions.map(({ fields }) => fields), element("p", {}, again));
+  const choices = questions.map((each) => element("button", { type: "button", click: () => choose(each) }, each.button));
+
+  /** @param {Question<any>} next */
+  function choose(next) {
+    const changed = next !== question;
+    question = next;
+    title.textContent = next.title;
+    view.scale = height.value = next.scale;
+    for (const [i, each] of questions.entries()) {
+      choices[i].setAttribute("aria-pressed", String(each === next));
+      each.fields.hidden = each !== next;
+    }
+    if (!source || !changed) return;
+    const shown = answers.get(next);
+    if (shown) {
+      status.stop();
+      status.fail("");
+      show(shown);
+      return;
+    }
+    results.hidden = true;
+    void ask(source);
+  }
 
   const drop = fileDrop(panel, {
     label: "Drop a powder pattern here",
     formats: powder.formats,
     most: info.limits.body,
-    take: ([file]) => search({ file }),
+    take: ([file]) => ask({ file }),
     fail: (reason) => status.fail(reason),
   });
 
   /** @param {Source} next */
-  async function search(next) {
+  async function ask(next) {
+    if (source !== next) answers.clear();
     source = next;
-    searchAgain.disabled = false;
-    const system = systems.filter((box) => box.checked).map((box) => box.value);
-    if (!system.length) {
+    again.disabled = false;
+    const asked = question;
+    if (asked.fault()) {
+      options.open = results.hidden = true;
       status.stop();
-      status.fail("Select at least one crystal system.");
-      results.hidden = options.open = true;
-      systems[0].focus();
+      status.fail(asked.fault()); // which can focus a field now
       return;
     }
     const name = "file" in next ? next.file.name : next.example;
-    const result = await status.during(`Searching for the cell of ${name}`, (signal) => {
-      if ("example" in next) return api.post("v1/index", { example: next.example, system }, signal);
+    const answer = await status.during(asked.progress(name), (signal) => {
+      const fields = asked.request("file" in next);
+      if ("example" in next) return api.post(asked.path, { example: next.example, ...fields }, signal);
       const form = new FormData();
       form.set("file", next.file);
-      form.set("system", system.join(","));
-      if (peakList.checked) form.set("peaks", "true");
+      for (const [key, value] of Object.entries(fields)) form.set(key, String(value));
       radiation.fill(form);
-      return api.post("v1/index", form, signal);
+      return api.post(asked.path, form, signal);
     });
-    if (result) show(result, name);
-    else results.hidden ||= status.reason !== "";
+    if (answer) {
+      const place = { stem: name.replace(/\.[^.]*$/, ""), plot, view, say: (/** @type {string} */ text) => status.say(text) };
+      const shown = { name, ...asked.show(answer, place) };
+      answers.set(asked, shown);
+      show(shown);
+    } else results.hidden ||= status.reason !== "";
     if (/wavelength|anode/.test(status.reason)) {
       options.open = true;
       radiation.focus();
+    } else if (/^elements/.test(status.reason)) {
+      options.open = true;
+      asked.focusFault();
     }
   }
 
   const plot = new Plot("Powder pattern");
-  /** @type {import("./powder-plot.js").View} */
+  /** @type {import("./powder-axes.js").View} */
   const view = { axis: "angle", scale: "linear" };
   let draw = () => {};
+  const height = select([["linear", "linear"], ["root", "√"]], (value) => {
+    view.scale = /** @type {"linear" | "root"} */ (value);
+    draw();
+  });
   plot.tools.prepend(
     field("Axis", select([["angle", "2θ (°)"], ["q", "q (Å⁻¹)"]], (value) => {
       view.axis = /** @type {"angle" | "q"} */ (value);
       draw();
     })),
-    field("Height", select([["linear", "linear"], ["root", "√"]], (value) => {
-      view.scale = /** @type {"linear" | "root"} */ (value);
-      draw();
-    })));
+    field("Height", height));
 
-  /** @param {IndexResult} result @param {string} name */
-  function show(result, name) {
-    const wavelength = result.pattern?.wavelength ?? (result.peaks.length ? 2 * result.peaks[0].d * Math.sin((result.peaks[0].two_theta * Math.PI) / 360) : 1);
-    let chosen = 0;
-    draw = () => drawPattern(plot, result, chosen, wavelength, view, false);
-    const stem = name.replace(/\.[^.]*$/, "");
-    const cif = downloadButton("CIF of cell 1", `${stem}.cif`, "chemical/x-cif", () => (chosen === 0 ? result.cif : result.cells[chosen].cif));
-    const downloads = result.cells.length ? element("p", { class: "row" }, cif,
-      downloadButton("All cells as CSV", `${stem}-cells.csv`, "text/csv", () => result.csv),
-      downloadButton("Lines with indices as CSV", `${stem}-lines.csv`, "text/csv", () => result.lines_csv)) : null;
-    const remarkLine = element("p", { class: "quiet" });
-    const choose = (/** @type {number} */ index) => {
-      chosen = index;
-      cif.textContent = `CIF of cell ${index + 1}`;
-      drawPattern(plot, result, chosen, wavelength, view, true);
-      remarkLine.textContent = remarks(result, index);
-      status.say(`Cell ${index + 1}, ${latticeName(result.cells[index])}: ${result.cells[index].ticks.length} reflections marked.`);
-    };
-    results.replaceChildren(...[
-      element("h2", { class: "file-name" }, name),
-      verdictCard(result), result.peaks.length || result.pattern ? plot.element : null, remarkLine,
-      secondPhase(result, stem), unexplainedLines(result),
-      result.cells.length ? cellTable(result, choose) : null, downloads, symbolTable(result),
-    ].filter((part) => part !== null));
+  /** @param {Shown & {name: string}} shown */
+  function show(shown) {
+    results.replaceChildren(element("h2", { class: "file-name" }, shown.name), ...shown.parts.filter((part) => part !== null));
     results.hidden = false;
-    remarkLine.textContent = result.cells.length ? remarks(result, 0) : "";
+    draw = shown.draw;
     draw();
-    status.say(summary(result));
+    status.say(shown.summary);
   }
 
-  panel.append(
-    element("h1", {}, "Unit cell from a powder pattern"),
+  choose(question);
+  panel.append(title,
+    ...(questions.length > 1 ? [element("div", { class: "question", role: "group", "aria-label": "Question" }, ...choices)] : []),
     element("div", { class: "start" }, drop.element,
       examples.patterns.length ? element("div", { class: "examples" }, element("h2", {}, "Examples"),
-        ...examples.patterns.map(({ name, about }) => element("button", { type: "button", class: "example", click: () => search({ example: name }) },
+        ...examples.patterns.map(({ name, about }) => element("button", { type: "button", class: "example", click: () => ask({ example: name }) },
           element("b", {}, name), element("span", { class: "quiet" }, about)))) : null),
     options, status.element, results);
   return panel;
-}
-
-/** @param {IndexResult} result @param {number} index @returns {string} remarks on the marked reflections */
-function remarks(result, index) {
-  if (index === 0 && result.fit) return "";
-  const few = result.cells[index].ticks.length >= 400 ? "The first 400 reflections are marked. " : "";
-  return few + (result.pattern ? "Only a likely first cell is refined; this cell has no fit and no standard errors." : "A peak list cannot be refined: there is no fit and no standard errors.");
-}
-
-/** @param {IndexResult} result @returns {string} */
-function summary(result) {
-  const best = result.cells[0];
-  if (!best) return "No cell found.";
-  return `${result.verdict === "likely" ? "Likely cell" : "Unsure"}: ${latticeName(best)}, probability ${formatPercent(best.probability)}.`;
 }

@@ -6,9 +6,10 @@
  * @typedef {{name: string, kind: string, task: string, data: string, input: number[], axes: Axis[], channels: string[],
  *   white: number | null, classes: string[], targets: Target[], intervals: boolean, coverage: number | null, maps: string[],
  *   formats: string[]}} Model
- * @typedef {{formats: string[], systems: string[]}} Powder
+ * @typedef {{formats: string[], systems: string[], projects: string[]}} Powder
  * @typedef {{body: number, points: number, rows: number, seconds: number, search_seconds: number}} Limits
- * @typedef {{models: Model[], powder: Powder | null, anodes: string[], limits: Limits}} ServiceInfo
+ * @typedef {{name: string, phases: number}} PhaseDatabase
+ * @typedef {{models: Model[], powder: Powder | null, database: PhaseDatabase | null, anodes: string[], limits: Limits}} ServiceInfo
  * @typedef {{model: string, name: string, truth: string, sample: any}} Sample
  * @typedef {{patterns: {name: string, about: string}[], samples: Sample[]}} Examples
  *
@@ -34,8 +35,22 @@
  *   space_groups: {number: number, name: string, share: number}[]}} ExtinctionSymbol
  * @typedef {{two_theta: number, intensity: number | null, share: number | null}} UnexplainedLine
  * @typedef {Cell & {errors: Lengths, refined: Lengths, text: string, share: number, first_share: number}} SecondPhase
+ * @typedef {{program: string, phases: number, files: string[], advice: string, archive: string}} Project a ZIP archive in base64
  * @typedef {{verdict: "likely" | "unsure" | "none", hints: string[], pattern: Pattern | null, peaks: Peak[],
  *   cells: Cell[], fit: Fit | null, symbols: ExtinctionSymbol[], unexplained: UnexplainedLine[],
- *   second: SecondPhase | null, csv: string, lines_csv: string, cif: string}} IndexResult
+ *   second: SecondPhase | null, csv: string, lines_csv: string, cif: string,
+ *   projects: Project[]}} IndexResult
+ *
+ * @typedef {{name: string, formula: string, source: string, space_group: string, system: string, cell: number[],
+ *   cell_errors: number[], text: string, probability: number, mass_fraction: number | null,
+ *   mass_fraction_error: number | null, mass_text: string, intensity_share: number, texture: number,
+ *   rivals: {name: string, formula: string, source: string, probability: number}[], ticks: Tick[]}} IdentifiedPhase
+ * @typedef {{verdict: "likely" | "unsure" | "none", hints: string[], database: string, phases: IdentifiedPhase[],
+ *   rwp: number, chi2: number, zero_shift: number, unexplained_lines: {two_theta: number, intensity: number}[],
+ *   unexplained_share: number, unknown_phase_probability: number, unknown_phase: string,
+ *   amorphous_fraction: number | null,
+ *   measured: {wavelength: number, wavelength2: number | null, radiation: string | null, points: number},
+ *   curves: {two_theta: number[], observed: number[], background: number[], parts: number[][]},
+ *   csv: string}} Identification
  */
 export {};

@@ -1,0 +1,220 @@
+"""`identify_pattern`: which phases of a database a powder pattern holds, and how much of each."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vitreous.core.errors import InputError
+from vitreous.powder.identify.answer import Identification, IdentifiedPhase, Rival, SampleCurves, UnexplainedLine
+from vitreous.powder.identify.database import Database
+from vitreous.powder.identify.fractions import amorphous_fraction, mass_fractions
+from vitreous.powder.identify.measured import Measured, prepare
+from vitreous.powder.identify.mixture import Candidate, Mixture, Search, area_shares
+from vitreous.powder.identify.retrieval import pattern_peaks, similarities
+from vitreous.powder.identify.sample_fit import SampleFit, with_errors
+from vitreous.powder.pattern import Floats, Pattern, require_wavelength
+
+_GASES = ("H", "He", "N", "O", "F", "Ne", "Cl", "Ar", "Kr", "Xe")
+_MOST_PHASES = 12
+_NAMELESS = "<missing>"
+_CAUTION = 4.0  # what evidence is divided by: neighbouring points of a misfit are not independent
+_LEAST_PROBABILITY = 0.001  # of a rival that is listed
+_NEAR = 0.7  # widths around a line in which its intensity is summed
+_SIGNIFICANT = 5.0  # standard errors
+_MOSTLY = 0.6  # share of a line's intensity that no phase explains
+_FAINTEST_LINE = 0.005  # of the strongest line
+_CLEAR_LINE = 0.02  # of the strongest line: fainter ones say less
+
+
+@dataclass(frozen=True)
+class IdentifyOptions:
+    """What is known and what is wanted.
+
+    Args:
+        elements: every phase must contain one of these at least and nothing else but them, hydrogen and oxygen; empty
+            for any.
+        excluded: elements that no phase may contain.
+        most: largest number of phases.
+        standard: name or formula of an internal standard, and its mass fraction of the sample, 0 to 1: the amorphous
+            share follows.
+        frozen: whether elements that are gases at room temperature may be phases.
+    """
+
+    elements: tuple[str, ...] = ()
+    excluded: tuple[str, ...] = ()
+    most: int = 4
+    standard: tuple[str, float] | None = None
+    frozen: bool = False
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.most <= _MOST_PHASES:
+            raise InputError(f"max-phases: found {self.most}, expected 1 to {_MOST_PHASES}")
+        if self.standard is not None and not 0 < self.standard[1] < 1:
+            raise InputError(f"standard: found a mass fraction of {self.standard[1]:g}, expected 0 to 1")
+
+
+def identify_pattern(pattern: Pattern, database: Database, options: IdentifyOptions | None = None) -> Identification:
+    """The phases of a pattern of known wavelength, with mass fractions and what remains unexplained."""
+    options = options or IdentifyOptions()
+    require_wavelength(pattern)
+    allowed = _allowed(database, options)
+    peaks = pattern_peaks(pattern)
+    if not len(peaks.two_theta):
+        raise InputError(f"{pattern.name}: found no lines, expected a pattern of a crystalline sample")
+    measured = prepare(pattern, peaks)
+    search = Search(database, measured, allowed, _likeness(database, pattern))
+    return _answer(database, measured, search, search.run(options.most), options)
+
+
+def _allowed(database: Database, options: IdentifyOptions) -> NDArray[np.bool_]:
+    """Entries `(n,)` with no elements but those that may be there."""
+    from vitreous.powder.identify.contents import element_bits
+
+    if not database.count:
+        raise InputError(f"{database.path}: found no entries, expected a database with phases")
+    allowed = database.having((), options.excluded)
+    if options.elements:
+        for symbol in options.elements:
+            database.having((symbol,))
+        possible = element_bits([{*options.elements, "O", "H"}])
+        wanted = element_bits([set(options.elements)])
+        allowed &= ~(database.elements & ~possible).any(axis=1) & (database.elements & wanted).any(axis=1)
+    if not options.frozen:
+        allowed &= (database.elements & ~element_bits([set(_GASES)])).any(axis=1) | _is_compound(database)
+    if not allowed.any():
+        raise InputError("elements: found no entry of the database with these elements alone")
+    return allowed
+
+
+def _is_compound(database: Database) -> NDArray[np.bool_]:
+    """Whether entries have more than one element."""
+    bits = np.unpackbits(np.ascontiguousarray(database.elements).view(np.uint8), axis=1)
+    return np.asarray(bits.sum(axis=1) > 1)
+
+
+def _likeness(database: Database, pattern: Pattern) -> Floats | None:
+    """How alike each entry and the pattern are by the transformer's embedding; None for a database without it."""
+    if not database.embedding.shape[1]:
+        return None
+    return similarities(database, pattern).astype(float)
+
+
+def _answer(
+    database: Database, measured: Measured, search: Search, mixture: Mixture, options: IdentifyOptions
+) -> Identification:  # fmt: skip
+    fit = with_errors(measured, mixture.fit)
+    fractions = mass_fractions(fit, measured.wavelength)
+    shares = area_shares(fit)
+    scale = max(1.0, fit.cost / len(measured.x))
+    phases = []
+    for number, (entry, state) in enumerate(zip(mixture.entries, fit.state.phases, strict=True)):
+        crystal = state.lines.entry
+        probability, others = _probabilities(database, entry, mixture.rivals[number])
+        place = fit.places[number]
+        fraction = fractions[number]
+        phases.append(
+            IdentifiedPhase(
+                crystal.name, crystal.formula, crystal.source, crystal.spacegroup, crystal.system,
+                tuple(state.lines.cell(state.change).tolist()),
+                tuple(state.lines.cell_errors(state.change, scale * fit.covariance[place, place]).tolist()),
+                probability * _presence(search.need(fit, number)),
+                None if fraction is None else fraction.value, None if fraction is None else fraction.error, float(shares[number]), math.exp(state.log_texture), entry, others,
+            )
+        )  # fmt: skip
+    order = sorted(range(len(phases)), key=lambda k: -(phases[k].fraction or phases[k].share))
+    lines, share = _unexplained(measured, fit)
+    residual = measured.y - fit.calculated
+    weight = 1 / measured.variance
+    rwp = math.sqrt(float((weight * residual**2).sum() / (weight * measured.y**2).sum()))
+    curves = SampleCurves(measured.x, measured.y, fit.background, fit.parts[order])
+    found = tuple(phases[k] for k in order)
+    unknown = _unknown_probability(lines, share)
+    return Identification(
+        found, measured.pattern, str(database.path), rwp, float((weight * residual**2).mean()), lines, share,
+        unknown, amorphous_fraction(found, options.standard), fit.state.zero, curves,
+        tuple(_hints(found, lines, share, unknown)),
+    )  # fmt: skip
+
+
+def _probabilities(database: Database, entry: int, candidates: Sequence[Candidate]) -> tuple[float, tuple[Rival, ...]]:
+    """The probability of a phase among its rivals, and theirs; entries of the same phase count together."""
+    weights: dict[int, float] = {}
+    best = min(each.unlikely for each in candidates)
+    for each in candidates:
+        weights[each.entry] = math.exp(-min(each.unlikely - best, 700.0))
+    total = sum(weights.values())
+    same = _same_phase(database, entry)
+    own = sum(weight for each, weight in weights.items() if same(each))
+    rivals: dict[tuple[str, str], Rival] = {}
+    for other, weight in sorted(weights.items(), key=lambda item: -item[1]):
+        if not same(other) and weight / total > _LEAST_PROBABILITY:
+            name, formula = database.name(other), database.formula(other)
+            before = rivals.get((name.lower(), formula), Rival(name, formula, database.source(other), 0.0))
+            rivals[name.lower(), formula] = replace(before, probability=before.probability + weight / total)
+    return own / total, tuple(sorted(rivals.values(), key=lambda each: -each.probability))
+
+
+def _same_phase(database: Database, entry: int) -> Callable[[int], bool]:
+    """Whether another entry has the same name, or the same formula and space group."""
+    name = database.name(entry).lower()
+    formula, group = database.formula(entry), database.spacegroup[entry]
+
+    def same(other: int) -> bool:
+        if name != _NAMELESS and database.name(other).lower() == name:
+            return True
+        return database.formula(other) == formula and database.spacegroup[other] == group
+
+    return same
+
+
+def _presence(need: float) -> float:
+    """The probability that a phase is there, from its evidence."""
+    return 1 / (1 + math.exp(-min(need / _CAUTION, 700.0)))
+
+
+def _unexplained(measured: Measured, fit: SampleFit) -> tuple[tuple[UnexplainedLine, ...], float]:
+    """The lines of the pattern of which most is left by the fit, and their share of the intensity of all lines."""
+    peaks = measured.peaks
+    if not len(peaks.two_theta):
+        return (), 0.0
+    left = measured.y - fit.calculated
+    lines = measured.y - fit.background
+    found, area = [], np.zeros(len(peaks.two_theta))
+    for number, (angle, width) in enumerate(zip(peaks.two_theta, peaks.width, strict=True)):
+        near = np.abs(measured.x - angle) < _NEAR * max(width, measured.width / 2)
+        if near.sum() < 2:
+            continue
+        rest, whole = float(left[near].sum()), float(lines[near].sum())
+        error = math.sqrt(float(measured.variance[near].sum()))
+        if rest > _SIGNIFICANT * error and rest > _MOSTLY * whole and peaks.intensity[number] > _FAINTEST_LINE:
+            found.append(UnexplainedLine(float(angle), float(peaks.intensity[number])))
+            area[number] = peaks.intensity[number]
+    return tuple(found), float(area.sum() / peaks.intensity.sum())
+
+
+def _unknown_probability(lines: Sequence[UnexplainedLine], share: float) -> float:
+    """The probability that a phase is there which the database lacks: from the unexplained lines."""
+    evidence = sum(min(line.intensity / _CLEAR_LINE, 1.0) for line in lines)
+    return 1 / (1 + math.exp(-min(1.5 * (evidence - 2.0), 700.0)))
+
+
+def _hints(
+    phases: Sequence[IdentifiedPhase], lines: Sequence[UnexplainedLine], share: float, unknown: float
+) -> list[str]:
+    hints = []
+    if not phases:
+        hints.append("no phase of the database explains this pattern")
+    if unknown > 0.5:
+        hints.append(
+            f"{len(lines)} line(s), {100 * share:.0f} % of the intensity, belong to no phase found: "
+            "the sample may hold one that the database lacks"
+        )
+    for phase in phases:
+        if phase.rivals and phase.probability < 0.5:
+            hints.append(f"{phase.name}: {phase.rivals[0].name} {phase.rivals[0].formula} fits nearly as well")
+        if phase.fraction is None:
+            hints.append(f"{phase.name}: its entry has no atoms, so that its amount is unknown")
+    return hints
