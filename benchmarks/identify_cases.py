@@ -190,6 +190,7 @@ def _composition(formula: str) -> dict[str, float]:
     return {symbol: count / sum(counts.values()) for symbol, count in counts.items()}
 
 
+@lru_cache(maxsize=1000)
 def _twins(database: Database, entry: int) -> list[int]:
     """Entries that a pattern can hardly tell from an entry, itself too.
 
@@ -198,8 +199,10 @@ def _twins(database: Database, entry: int) -> list[int]:
     near = np.abs(database.reduced[:, :3] / database.reduced[entry, :3] - 1).max(axis=1) < _TWIN
     near &= np.abs(database.reduced[:, 3:] - database.reduced[entry, 3:]).max(axis=1) < np.degrees(_TWIN)
     near &= database.spacegroup == database.spacegroup[entry]
-    lines = database.lines(entry)
-    return [i for i in range(database.count) if near[i] or similarity(database.lines(i), lines) > _SIMILAR]
+    lines, strongest = database.lines(entry), database.strongest[entry, 0]
+    shared = (np.abs(database.strongest / strongest - 1) < _TWIN).any(axis=1)  # others cannot be alike
+    rows = np.flatnonzero(near | shared).tolist()
+    return [i for i in rows if near[i] or similarity(database.lines(i), lines) > _SIMILAR]
 
 
 def _truth(database: Database, entry: int, fraction: float, share: float) -> Truth:

@@ -129,7 +129,7 @@ def _places(truths: Sequence[Truth], entry: int, twins: bool) -> int | None:
 def solve(task: Task, folder: Path, seed: int) -> Record:
     """Identify one pattern."""
     torch.set_num_threads(1)
-    case = _case(task, folder, seed)
+    case = _case(task.group, task.name, folder, seed)
     if not _is_warm():
         _ANSWERS[task.way](case.database, case.pattern)  # imports and the model
     start = time.process_time()
@@ -150,27 +150,30 @@ def _database(path: Path) -> Database:
     return Database.open(path)
 
 
-def _case(task: Task, folder: Path, seed: int) -> Case:
+@lru_cache(maxsize=1)
+def _case(group: str, name: str, folder: Path, seed: int) -> Case:
+    """The same for all ways."""
     plain, extended = cases.databases(folder)
-    database = _database(extended if task.group in (cases.LONG, cases.SHORT) else plain)
-    if task.group in (cases.MINERALS, cases.CLAYS):
-        return cases.reference_case(database, task.name, dict(cases.reference_names(database))[task.name])
-    if task.group in (cases.SIMULATED, cases.MISSING):
-        return cases.simulated_case(database, task.group, int(task.name), seed)
-    return cases.mixture_case(database, task.group, task.name)
+    database = _database(extended if group in (cases.LONG, cases.SHORT) else plain)
+    if group in (cases.MINERALS, cases.CLAYS):
+        return cases.reference_case(database, name, dict(cases.reference_names(database))[name])
+    if group in (cases.SIMULATED, cases.MISSING):
+        return cases.simulated_case(database, group, int(name), seed)
+    return cases.mixture_case(database, group, name)
 
 
 def all_tasks(folder: Path, groups: Sequence[GroupName], ways: Sequence[Way], count: int) -> list[Task]:
     """The chosen groups with `count` simulated mixtures in each of theirs."""
     database = _database(next(iter(cases.databases(folder))))
-    chosen = {name for group in groups for name in _GROUPS[group]}
+    chosen = [name for group in groups for name in _GROUPS[group]]
     names: list[tuple[str, str]] = [
         (cases.CLAYS if cases.is_clay(species) else cases.MINERALS, name)
         for name, species in cases.reference_names(database)
     ]
     names += cases.mixture_files()
     names += [(group, str(i)) for i in range(count) for group in (cases.SIMULATED, cases.MISSING)]
-    return [Task(*name, way) for name in names if name[0] in chosen for way in ways]
+    order = [name for group in chosen for name in names if name[0] == group]
+    return [Task(*name, way) for name in order for way in ways]
 
 
 def solved(tasks: Sequence[Task], folder: Path, seed: int, jobs: int) -> Iterator[Record]:
@@ -213,7 +216,7 @@ def main(
     Args:
         out: folder of answers.jsonl and of the databases.
         count: simulated mixtures, and as many of which the database lacks a phase.
-        groups: which patterns.
+        groups: which patterns, in this order.
         ways: which columns.
         jobs: processes of one thread each.
         seed: of the simulated mixtures.

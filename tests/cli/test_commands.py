@@ -107,6 +107,7 @@ def test_demo_trains_both_models_and_draws_how_it_went(
     assert "a spectrum of 4500 points" in out
     assert "Scores on the test part" in out
     assert (tmp_path / "demo" / "digits.png").stat().st_size > 10_000
+    assert "mixture.xy: phases" in out
     assert str(tmp_path / "demo" / "report.html") in out.replace("\n", "")
     assert "vitreous train digits --model vit" in (tmp_path / "demo" / "report.html").read_text()
 

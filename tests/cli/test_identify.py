@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
+from tests.powder.identify.crystals import cif
 from tests.powder.identify.samples import small_database, write_sample
 from tests.users import fails
 from vitreous.cli import main
@@ -93,6 +94,13 @@ def test_a_bad_file_does_not_stop_the_others(folder: Path, tmp_path: Path, capsy
     assert sum("bad.xy: " in line for line in told) == 1
     assert sum("glass.xy: " in line for line in told) == 1
     assert [record["pattern"] for record in json.loads(out.read_text())] == ["salts.xy"]
+
+
+def test_names_with_brackets_are_shown_as_they_are(folder: Path, tmp_path: Path, capsys: Capture) -> None:
+    (tmp_path / "salt.cif").write_text(cif("halite", title="'[/red] salt [b]'"))
+    main(["powder", "database", str(tmp_path / "salt.cif"), "--out", str(tmp_path / "salt.db"), "--jobs", "1"])
+    main(["identify", str(folder / "salts.xy"), "--anode", "Cu", "--database", str(tmp_path / "salt.db")])
+    assert "[/red] salt [b]" in capsys.readouterr().out
 
 
 def test_a_series_keeps_its_phases_from_frame_to_frame(folder: Path, tmp_path: Path, capsys: Capture) -> None:

@@ -217,7 +217,7 @@ def test_a_database_that_has_been_damaged_is_not_the_fault_of_a_client(mixture: 
     (tmp_path / "my.db").write_bytes(b"nothing")
     settings = PatternSettings(None, None, read_options(IdentifyNumbers()))
     job = IdentifyJob(settings, Limits(), pattern=mixture, database=tmp_path / "my.db", wanted=IdentifyOptions())
-    with pytest.raises(RuntimeError, match="^the database cannot be opened$"):
+    with pytest.raises(RuntimeError, match=r"^the database cannot be opened$"):
         identify(job)
 
 

@@ -1,4 +1,4 @@
-"""`vitreous demo`: a transformer trained on embedded data beside a CNN, with figures, a report and a unit cell."""
+"""`vitreous demo`: a transformer trained on embedded data beside a CNN, figures, a report, a unit cell and phases."""
 
 import math
 import tempfile
@@ -55,6 +55,8 @@ def demo(out: Path | None = None) -> None:
     print_line(f"What the transformer learned, to open in a browser: {report}")
     screen.rule("the unit cell of a powder pattern")
     _index_example(folder)
+    screen.rule("the phases of a powder sample")
+    _identify_example(folder)
     screen.rule("a page to draw digits and drop patterns on")
     print_line(f"vitreous serve {runs[0]} --powder", soft_wrap=True)
     print_line("and then, in a browser, http://127.0.0.1:8000")
@@ -71,6 +73,21 @@ def _index_example(folder: Path) -> None:
     started = time.monotonic()
     index((pattern,), figure=figure, report=page)
     print_line(f"Found in {time.monotonic() - started:.1f} s; the fit is in {figure}, the page about it in {page}")
+
+
+def _identify_example(folder: Path) -> None:
+    """Build a database of a few minerals, and identify a simulated mixture of some of them."""
+    from vitreous.cli.identify import identify
+    from vitreous.cli.output import print_line
+    from vitreous.powder.identify.example import MINERALS, MIXTURE, write_example
+
+    pattern, database = write_example(folder)
+    mixed = ", ".join(f"{name} {mass:g} %" for name, mass in MIXTURE.items())
+    print_line(f"A database of {len(MINERALS)} minerals, and the simulated pattern of {mixed} by mass:")
+    figure = folder / "mixture.png"
+    started = time.monotonic()
+    identify((pattern,), database=database, anode="Cu", figure=figure)
+    print_line(f"Found in {time.monotonic() - started:.1f} s; the share of each phase is in {figure}")
 
 
 def _show_spectrum() -> None:

@@ -127,6 +127,8 @@ def _identify_each(
     paths: Sequence[Path], database: "Database", options: "IdentifyOptions", reads: "FileOptions", index: bool
 ) -> list["Identification"]:
     """Identify and print each file; one that is bad is a line, unless it is the only one."""
+    from rich.markup import escape
+
     from vitreous.cli.output import print_line
     from vitreous.powder.identify.pattern_files import Failure, identify_file, identify_files
 
@@ -135,7 +137,7 @@ def _identify_each(
         results = iter([identify_file(paths[0], database, options, reads)])
     for result in results:
         if isinstance(result, Failure):
-            print_line(result.text, soft_wrap=True)
+            print_line(escape(result.text), soft_wrap=True)
             continue
         if index:
             from vitreous.powder.identify.remainder import with_unknown
@@ -147,28 +149,30 @@ def _identify_each(
 
 
 def _print_phases(result: "Identification") -> None:
+    from rich.markup import escape
+
     from vitreous.cli.output import print_line, print_table
 
     for note in result.pattern.notes:
-        print_line(f"{result.pattern.name}: {note}", soft_wrap=True)
+        print_line(escape(f"{result.pattern.name}: {note}"), soft_wrap=True)
     if result.phases:
         rows = [
-            (each.name, each.formula, each.cell_text, each.fraction_text, f"{each.probability:.2f}")
+            (escape(each.name), escape(each.formula), each.cell_text, each.fraction_text, f"{each.probability:.2f}")
             for each in result.phases
         ]
-        title = f"{result.pattern.name}: phases, Rwp {result.rwp:.1%}"
+        title = escape(f"{result.pattern.name}: phases, Rwp {result.rwp:.1%}")
         print_table(title, ("phase", "formula", "refined cell", "mass", "probability"), rows, left=3)
     else:
-        print_line(f"{result.pattern.name}: no phase")
+        print_line(escape(f"{result.pattern.name}: no phase"))
     if result.amorphous is not None:
         print_line(f"amorphous share of the sample: {result.amorphous:.1%}")
     for each in result.phases:
         rivals = each.rivals[:_SHOWN_RIVALS]
         if each.probability < _UNSURE and rivals:
             others = ", ".join(f"{rival.name} {rival.formula} ({rival.probability:.2f})" for rival in rivals)
-            print_line(f"in the place of {each.name}: {others}", soft_wrap=True)
+            print_line(escape(f"in the place of {each.name}: {others}"), soft_wrap=True)
     for text in filter(None, (*result.hints, result.unexplained_text, result.unknown)):
-        print_line(text, soft_wrap=True)
+        print_line(escape(text), soft_wrap=True)
 
 
 def _save_figure(result: "Identification", path: Path) -> None:
@@ -209,6 +213,8 @@ def _identify_series(
     folder: Path, database: "Database", options: "IdentifyOptions", reads: "FileOptions", out: Path | None,
     figure: Path | None,
 ) -> None:  # fmt: skip
+    from rich.markup import escape
+
     from vitreous.cli.output import print_line, print_table
     from vitreous.core.atomic import write_atomically
     from vitreous.core.terminal import track
@@ -221,12 +227,14 @@ def _identify_series(
         find_frames(folder), database, options, reads, lambda items, count, what: track(items, what, count)
     )
     for failure in result.failures:
-        print_line(failure.text, soft_wrap=True)
-    rows = [(each.name, each.formula, f"{len(each.fractions)}", each.range_text) for each in result.phases]
-    title = f"{folder.name}: {len(result.frames)} frames"
+        print_line(escape(failure.text), soft_wrap=True)
+    rows = [
+        (escape(each.name), escape(each.formula), f"{len(each.fractions)}", each.range_text) for each in result.phases
+    ]
+    title = escape(f"{folder.name}: {len(result.frames)} frames")
     print_table(title, ("phase", "formula", "frames", "mass"), rows, left=2)
     for text in result.hints:
-        print_line(text, soft_wrap=True)
+        print_line(escape(text), soft_wrap=True)
     if out is not None and out.suffix.lower() == ".csv":
         write_atomically(out, format_records(result.records(), "csv").encode())
     else:

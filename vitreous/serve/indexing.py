@@ -6,7 +6,6 @@ from typing import Any
 
 from vitreous.core.extras import load_extra
 from vitreous.powder.files import FORMATS
-from vitreous.powder.projects import available_projects
 from vitreous.powder.radiation import ANODES, radiation_from_user
 from vitreous.serve.body import Body
 from vitreous.serve.limits import Limits
@@ -36,6 +35,8 @@ class Indexer:
     @property
     def about(self) -> dict[str, Any]:
         """Description in `/v1/models`."""
+        from vitreous.powder.projects import available_projects
+
         return {
             "formats": list(FORMATS),
             "anodes": list(ANODES),
@@ -80,5 +81,7 @@ class Indexer:
 
 
 def _check_programs(programs: Sequence[str]) -> None:
+    from vitreous.powder.projects import available_projects
+
     if set(programs) - available_projects().keys():
         load_extra("rietx", "refine")  # says what is missing

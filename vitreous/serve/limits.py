@@ -25,7 +25,7 @@ class Limits(Settings):
         rows: samples of a request.
         seconds: that an answer may take.
         read_seconds: that reading the files of a request may take.
-        searches: processes that search for cells.
+        searches: processes that search for cells, and as many that identify phases.
         search_queue: searches that may wait.
         search_seconds: that a search may take.
         memory: megabytes of a process that searches or reads files.

@@ -14,7 +14,7 @@ from vitreous.serve.responses import ErrorResponse
 ABOUT: dict[str, Any] = {
     "title": "Vitreous",
     "version": __version__,
-    "description": "Predictions of trained models with units and intervals, attribution maps, and unit cells.",
+    "description": "Predictions of trained models with units and intervals, attribution maps, unit cells, and phases.",
 }
 _ERRORS = {
     401: "the token is missing or wrong",

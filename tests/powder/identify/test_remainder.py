@@ -70,6 +70,15 @@ def test_the_remainder_does_not_depend_on_the_unit_of_intensity(folder: Path, in
     assert len(ours) == pytest.approx(len(theirs), abs=1)
 
 
+def test_a_phase_found_is_not_called_unknown(incomplete: Identification) -> None:
+    """With other intensities than its entry, its own lines remain."""
+    (halite,) = [phase for phase in incomplete.phases if phase.name == "halite"]
+    rutile = replace(halite, name="with the cell of rutile", cell=(4.5937, 4.5937, 2.9587, 90.0, 90.0, 90.0))
+    told = with_unknown(replace(incomplete, phases=(rutile,))).unknown
+    assert "the remaining lines fit the cell of with the cell of rutile" in told
+    assert "an unknown phase is tetragonal P" in with_unknown(incomplete).unknown
+
+
 def test_nothing_is_said_where_no_line_is_left(incomplete: Identification) -> None:
     complete = replace(incomplete, unexplained=())
     assert with_unknown(complete) is complete

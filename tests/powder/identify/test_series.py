@@ -71,6 +71,22 @@ def test_chosen_entries_are_those_of_the_database(tmp_path: Path) -> None:
         assert chosen.entry(k).cell == database.entry(place).cell
 
 
+def test_entries_with_other_cells_have_their_lines_there(tmp_path: Path) -> None:
+    database = Database.open(small_database(tmp_path))
+    place = [database.name(k) for k in range(len(database))].index("quartz")
+    a, b, c, *angles = database.entry(place).cell
+    chosen = chosen_entries(
+        database, [0, place] if place else [place], {place: (1.01 * a, 1.01 * b, 1.01 * c, *angles)}
+    )
+    grown = chosen.entry(len(chosen) - 1)
+    assert grown.cell[0] == pytest.approx(1.01 * a)
+    assert grown.volume == pytest.approx(1.01**3 * database.entry(place).volume)
+    assert chosen.volume[-1] == pytest.approx(grown.volume)
+    np.testing.assert_allclose(grown.lines.s, database.lines(place).s / 1.01, rtol=1e-5)
+    np.testing.assert_allclose(chosen.strongest[-1], database.strongest[place] / 1.01, rtol=1e-5)
+    assert database.entry(place).cell[0] == a
+
+
 def found(*phases: IdentifiedPhase) -> Identification:
     x = np.linspace(10, 80, 100)
     curves = SampleCurves(x, x, x, np.zeros((len(phases), len(x))))

@@ -1,5 +1,7 @@
 """The figure of an in-situ series: mass fractions and changes of the cells against frame, temperature or time."""
 
+import math
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,6 +13,7 @@ from vitreous.powder.figures.identify import colour_of, named
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from vitreous.powder.identify.answer import IdentifiedPhase
     from vitreous.powder.identify.series import Series, SeriesPhase
 
 
@@ -39,10 +42,16 @@ def _draw_phase(amounts: Any, cells: Any, series: "Series", phase: "SeriesPhase"
         if own.fraction is not None and own.fraction_error is not None:
             fraction[k], error[k] = 100 * own.fraction, 100 * own.fraction_error
         volume[k] = float(volumes([own.cell])[0])
-        relative = np.array(own.cell_errors[:3]) / np.array(own.cell[:3])
-        volume_error[k] = float(np.linalg.norm(relative))
+        volume_error[k] = _relative_error(own)
     first = volume[min(phase.frames)]
     style: Any = {"fmt": "o-", "ms": 3, "lw": 1, "elinewidth": 0.8, "color": colour}
     label = named(phase.name, phase.formula)
     amounts.errorbar(x, fraction, error, label=label, **style)
     cells.errorbar(x, 100 * (volume / first - 1), 100 * volume_error, label=label, **style)
+
+
+def _relative_error(phase: "IdentifiedPhase") -> float:
+    """Of the volume of a cell, by the errors of its lengths: equal ones change together."""
+    pairs = zip(phase.cell[:3], phase.cell_errors[:3], strict=True)
+    lengths = Counter((round(a, 6), round(error, 9)) for a, error in pairs)
+    return math.hypot(*(count * error / a for (a, error), count in lengths.items()))

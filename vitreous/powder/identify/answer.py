@@ -61,8 +61,18 @@ class IdentifiedPhase:
     @property
     def cell_text(self) -> str:
         """The refined cell with standard errors in brackets."""
-        errors = [error if error > _NO_ERROR else 0.0 for error in self.cell_errors]
-        return refined_parameters([round(x, 7) for x in self.cell], [float(f"{error:.3g}") for error in errors])
+        return refined_parameters(*zip(*self._shown_cell, strict=True))
+
+    @property
+    def cell_texts(self) -> list[str]:
+        """Each of the six parameters with its standard error in brackets."""
+        return [with_error(value, error) for value, error in self._shown_cell]
+
+    @property
+    def _shown_cell(self) -> list[tuple[float, float]]:
+        """Parameters and errors without rounding errors, so that equal axes are equal."""
+        errors = [float(f"{error:.3g}") if error > _NO_ERROR else 0.0 for error in self.cell_errors]
+        return [(round(value, 7), error) for value, error in zip(self.cell, errors, strict=True)]
 
     @property
     def fraction_text(self) -> str:

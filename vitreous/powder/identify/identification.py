@@ -16,16 +16,19 @@ from vitreous.powder.identify.mixture import Candidate, Mixture, Search, area_sh
 from vitreous.powder.identify.retrieval import pattern_peaks, similarities
 from vitreous.powder.identify.sample_fit import SampleFit, with_errors
 from vitreous.powder.pattern import Floats, Pattern, require_wavelength
+from vitreous.powder.radiation import NEUTRONS
 
 _GASES = ("H", "He", "N", "O", "F", "Ne", "Cl", "Ar", "Kr", "Xe")
 _MOST_PHASES = 12
 _NAMELESS = "<missing>"
 _CAUTION = 4.0  # what evidence is divided by: neighbouring points of a misfit are not independent
-_LEAST_PROBABILITY = 0.001  # of a rival that is listed
+_LEAST_PROBABILITY = 1e-5  # of a rival that is listed
 _NEAR = 0.7  # widths around a line in which its intensity is summed
 _SIGNIFICANT = 5.0  # standard errors
 _MOSTLY = 0.6  # share of a line's intensity that no phase explains
 _FAINTEST_LINE = 0.005  # of the strongest line
+_NOISE = 2.0  # standard errors
+_USUAL_MISFIT, _MISFIT_SPREAD = 0.035, 0.006  # shares of the intensity, of samples whose phases are all found
 _CLEAR_LINE = 0.02  # of the strongest line: fainter ones say less
 
 
@@ -60,6 +63,8 @@ def identify_pattern(pattern: Pattern, database: Database, options: IdentifyOpti
     """The phases of a pattern of known wavelength, with mass fractions and what remains unexplained."""
     options = options or IdentifyOptions()
     require_wavelength(pattern)
+    if pattern.radiation == NEUTRONS:
+        raise InputError(f"{pattern.name}: found neutrons, expected X-rays, for which the database has intensities")
     allowed = _allowed(database, options)
     peaks = pattern_peaks(pattern)
     if not len(peaks.two_theta):
@@ -117,13 +122,22 @@ def _answer(
         fraction = fractions[number]
         phases.append(
             IdentifiedPhase(
-                crystal.name, crystal.formula, crystal.source, crystal.spacegroup, crystal.system,
-                tuple(state.lines.cell(state.change).tolist()),
-                tuple(state.lines.cell_errors(state.change, scale * fit.covariance[place, place]).tolist()),
-                probability * _presence(search.need(fit, number)),
-                None if fraction is None else fraction.value, None if fraction is None else fraction.error, float(shares[number]), math.exp(state.log_texture), entry, others,
+                name=crystal.name,
+                formula=crystal.formula,
+                source=crystal.source,
+                spacegroup=crystal.spacegroup,
+                system=crystal.system,
+                cell=tuple(state.lines.cell(state.change).tolist()),
+                cell_errors=tuple(state.lines.cell_errors(state.change, scale * fit.covariance[place, place]).tolist()),
+                probability=probability * _presence(search.need(fit, number)),
+                fraction=None if fraction is None else fraction.value,
+                fraction_error=None if fraction is None else fraction.error,
+                share=float(shares[number]),
+                texture=math.exp(state.log_texture),
+                entry=entry,
+                rivals=others,
             )
-        )  # fmt: skip
+        )
     order = sorted(range(len(phases)), key=lambda k: -(phases[k].fraction or phases[k].share))
     lines, share = _unexplained(measured, fit)
     residual = measured.y - fit.calculated
@@ -131,10 +145,10 @@ def _answer(
     rwp = math.sqrt(float((weight * residual**2).sum() / (weight * measured.y**2).sum()))
     curves = SampleCurves(measured.x, measured.y, fit.background, fit.parts[order])
     found = tuple(phases[k] for k in order)
-    unknown = _unknown_probability(lines, share)
+    unknown = _unknown_probability(lines, _excess(measured, fit))
     return Identification(
         found, measured.pattern, str(database.path), rwp, float((weight * residual**2).mean()), lines, share,
-        unknown, amorphous_fraction(found, options.standard), fit.state.zero, curves,
+        unknown, amorphous_fraction(found, options.standard), fit.state.zero + fit.state.displacement, curves,
         tuple(_hints(found, lines, share, unknown)),
     )  # fmt: skip
 
@@ -144,7 +158,7 @@ def _probabilities(database: Database, entry: int, candidates: Sequence[Candidat
     weights: dict[int, float] = {}
     best = min(each.unlikely for each in candidates)
     for each in candidates:
-        weights[each.entry] = math.exp(-min(each.unlikely - best, 700.0))
+        weights[each.entry] = math.exp(-min((each.unlikely - best) / _CAUTION, 700.0))
     total = sum(weights.values())
     same = _same_phase(database, entry)
     own = sum(weight for each, weight in weights.items() if same(each))
@@ -172,7 +186,7 @@ def _same_phase(database: Database, entry: int) -> Callable[[int], bool]:
 
 def _presence(need: float) -> float:
     """The probability that a phase is there, from its evidence."""
-    return 1 / (1 + math.exp(-min(need / _CAUTION, 700.0)))
+    return _logistic(need / _CAUTION)
 
 
 def _unexplained(measured: Measured, fit: SampleFit) -> tuple[tuple[UnexplainedLine, ...], float]:
@@ -195,10 +209,20 @@ def _unexplained(measured: Measured, fit: SampleFit) -> tuple[tuple[UnexplainedL
     return tuple(found), float(area.sum() / peaks.intensity.sum())
 
 
-def _unknown_probability(lines: Sequence[UnexplainedLine], share: float) -> float:
-    """The probability that a phase is there which the database lacks: from the unexplained lines."""
+def _unknown_probability(lines: Sequence[UnexplainedLine], misfit: float) -> float:
+    """The probability that a phase is there which the database lacks: from lines of no phase, and from the misfit."""
     evidence = sum(min(line.intensity / _CLEAR_LINE, 1.0) for line in lines)
-    return 1 / (1 + math.exp(-min(1.5 * (evidence - 2.0), 700.0)))
+    return max(_logistic(1.5 * (evidence - 2.0)), _logistic((misfit - _USUAL_MISFIT) / _MISFIT_SPREAD))
+
+
+def _logistic(value: float) -> float:
+    return 1 / (1 + math.exp(-min(max(value, -700.0), 700.0)))
+
+
+def _excess(measured: Measured, fit: SampleFit) -> float:
+    """What the pattern has more than the fit, beyond noise, over the intensity of all lines."""
+    more = measured.y - fit.calculated - _NOISE * np.sqrt(measured.variance)
+    return float(np.maximum(more, 0.0).sum() / max(float(np.maximum(measured.y - fit.background, 0.0).sum()), 1e-300))
 
 
 def _hints(

@@ -5,6 +5,7 @@ parameters and for the choice among all entries of the database. Phases that the
 """
 
 import math
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 from vitreous.powder.identify.database import Database
 from vitreous.powder.identify.measured import Measured
 from vitreous.powder.identify.phase_lines import PhaseLines
-from vitreous.powder.identify.sample_fit import FIT_TUNING, SampleFit, SampleState, first_state, fit_sample, with_phase
+from vitreous.powder.identify.sample_fit import PhaseState, SampleFit, SampleState, first_state, fit_sample, with_phase
 from vitreous.powder.identify.screen import (
     LineTable,
     Matches,
@@ -33,10 +34,14 @@ class MixtureTuning:
 
     screened: int = 300
     """Entries for which strains and zero shifts are tried."""
+    major: float = 0.3
+    """Share of the intensity of phases whose rivals are all refined beside the others."""
     near: float = 0.6
     """Share of the gain of the best entry that others must have to be refined."""
-    refined: int = 10
+    refined: int = 12
     """Entries that are refined for each new phase."""
+    failures: int = 2
+    """Entries that may turn out to be needless before the search ends."""
     quick_steps: int = 4
     """Steps of their refinement."""
     intensity_error: float = 0.15
@@ -51,15 +56,21 @@ class MixtureTuning:
     """Widths of a line: parts of the pattern in which evidence is limited."""
     line_evidence: float = 14.0
     """Most evidence that a part of the pattern can give: lines may be there for other reasons."""
+    own_error: float = 0.2
+    """Relative error of the lines of the phase that is judged."""
+    absence: float = 2.0
+    """How much more the absence of a line can say against a phase than its presence for it."""
     parameter: float = 3.0
     """Evidence that each parameter of a phase costs."""
     least: float = 8.0
     """Evidence that a phase must have beyond the costs."""
+    essential: float = 0.15
+    """Share of the misfit that a phase removes which stays until others explain it."""
     least_share: float = 0.002
     """Of the intensity of all lines, that a phase must have."""
-    same: float = 30.0
-    """Evidence by which a rival of a phase may be worse and still be listed."""
-    rivals: int = 6
+    same: float = 60.0
+    """Evidence by which a rival of a minor phase may be worse before it is refined beside the others."""
+    rivals: int = 8
     """Entries that are compared with each phase at the end."""
 
 
@@ -105,21 +116,23 @@ class Search:
         """Add phases while the evidence asks for them, and compare each with its rivals."""
         chosen: tuple[int, ...] = ()
         fit = fit_sample(self.measured, first_state(self.measured), steps=1)
-        while len(chosen) < most + 2:
-            found = self._best_addition(fit, chosen)
+        tried: set[int] = set()
+        while len(chosen) < most + 2 and len(tried) < most + self.tuning.failures:
+            found = self._best_addition(fit, tried)
             if found is None:
                 break
-            chosen, fit = (*chosen, found[0]), fit_sample(self.measured, found[1])
-            chosen, fit = self._without_needless(chosen, fit)
-            if chosen and found[0] not in chosen:
-                break
+            tried.add(found[0])
+            more = self._without_needless((*chosen, found[0]), fit_sample(self.measured, found[1]))
+            if found[0] in more[0] and set(more[0]) - set(chosen):
+                chosen, fit = more
         while len(chosen) > most:
             costs = [self._without(fit, k).cost for k in range(len(chosen))]
             least = int(np.argmin(costs))
             chosen = (*chosen[:least], *chosen[least + 1 :])
             fit = fit_sample(self.measured, dropped(fit.state, least))
         chosen, fit, rivals = self._compared(chosen, fit)
-        return Mixture(chosen, fit, tuple(rivals))
+        kept, fit = self._without_needless(chosen, fit)
+        return Mixture(kept, fit, tuple(rivals[chosen.index(entry)] for entry in kept))
 
     def evidence(self, fit: SampleFit, without: SampleFit, number: int) -> float:
         """Of a phase of a fit, against a fit without it: what it gains in log-likelihood less its costs.
@@ -131,15 +144,19 @@ class Search:
         others = _around(np.delete(fit.parts, number, axis=0).sum(axis=0), measured, tuning.line_reach)
         tails = _around(fit.parts.sum(axis=0), measured, tuning.tail_reach)
         variance = measured.variance + (tuning.intensity_error * others) ** 2 + (tuning.tail_error * tails) ** 2
-        variance += (FIT_TUNING.misfit * fit.parts[number]) ** 2
+        variance += (tuning.own_error * fit.parts[number]) ** 2
         costs = [(measured.y - each.calculated) ** 2 / variance for each in (without, fit)]
         scale = max(1.0, float(np.median(costs[1])) / 0.455)  # the median of χ² of one degree of freedom
         part = ((measured.x - measured.x[0]) / (tuning.segment * measured.width)).astype(int)
         gains = np.bincount(part, costs[0] - costs[1]) / (2 * scale)
-        gain = float(np.clip(gains, -tuning.line_evidence, tuning.line_evidence).sum())
+        gain = float(np.clip(gains, -tuning.absence * tuning.line_evidence, tuning.line_evidence).sum())
         return (
             gain - math.log(max(len(self.entries), 2)) - tuning.parameter * (len(fit.state.phases[number].change) + 2)
         )
+
+    def _is_essential(self, fit: SampleFit, without: SampleFit) -> bool:
+        """Whether a phase removes so much of the misfit that another must take its place, if it is not the phase."""
+        return without.cost - fit.cost > self.tuning.essential * without.cost
 
     def commonness(self, entry: int) -> float:
         """The logarithm of how many structures of a phase were read: what is determined often is met often."""
@@ -168,28 +185,34 @@ class Search:
         count = min(most, int((found.gain > self.tuning.near * found.gain.max(initial=0.0)).sum()))
         return [(int(entries[k]), float(found.strain[k]), float(found.zero[k])) for k in range(count)]
 
-    def _best_addition(self, fit: SampleFit, chosen: tuple[int, ...]) -> tuple[int, SampleState] | None:
+    def _best_addition(self, fit: SampleFit, tried: Collection[int]) -> tuple[int, SampleState] | None:
         """The entry that explains most, and the sample with it; None if none pays for itself."""
         best: tuple[float, int, SampleState] | None = None
         scale = self.scale(fit)
         for entry, strain, zero in self._promising(fit, self.tuning.refined):
-            if entry in chosen:
+            if entry in tried:
                 continue
             trial = self._quick(fit, entry, strain, zero)
             if trial is None:
                 continue
-            if self.evidence(trial, fit, len(trial.state.phases) - 1) + self.commonness(entry) < self.tuning.least:
+            evidence = self.evidence(trial, fit, len(trial.state.phases) - 1) + self.commonness(entry)
+            if evidence < self.tuning.least and not self._is_essential(trial, fit):
                 continue
             unlikely = self.unlikely(trial, entry, scale)
             if best is None or unlikely < best[0]:
                 best = unlikely, entry, trial.state
         return None if best is None else best[1:]
 
-    def _quick(self, fit: SampleFit, entry: int, strain: float, zero: float) -> SampleFit | None:
-        """The fit with another entry, of which alone parameters are refined; None if it has no share."""
+    def _quick(
+        self, fit: SampleFit, entry: int, strain: float, zero: float, like: PhaseState | None = None
+    ) -> SampleFit | None:
+        """The fit with another entry, of which alone parameters are refined; None if it has no share.
+
+        Its lines begin with the width of the phase `like`.
+        """
         state = fit.state if fit.state.phases else replace(fit.state, zero=zero)
         alone = not state.phases
-        state = with_phase(state, self.lines(entry), strain)
+        state = with_phase(state, self.lines(entry), strain, like)
         trial = fit_sample(self.measured, state, steps=self.tuning.quick_steps + 2 * alone, only_last=not alone)
         return trial if trial.state.phases[-1].scale > 0 else None
 
@@ -210,7 +233,7 @@ class Search:
         while len(chosen) > 1:
             needs = [self.need(fit, number) for number in range(len(chosen))]
             weakest = int(np.argmin(needs))
-            if needs[weakest] >= self.tuning.least:
+            if needs[weakest] >= self.tuning.least or self._is_essential(fit, self._without(fit, weakest)):
                 break
             chosen = (*chosen[:weakest], *chosen[weakest + 1 :])
             fit = fit_sample(self.measured, dropped(fit.state, weakest))
@@ -222,16 +245,20 @@ class Search:
         """Each phase compared with other entries in its place, which replace it where they fit better."""
         lists = []
         for number in range(len(chosen)):
-            rest, scale = self._without(fit, number), self.scale(fit)
+            rest, scale, shares = self._without(fit, number), self.scale(fit), area_shares(fit)
             listed = {chosen[number]: self.unlikely(fit, chosen[number], scale)}
             for entry, strain, zero in self._promising(rest, self.tuning.rivals):
                 if entry in chosen:
                     continue
-                trial = self._quick(rest, entry, strain, zero)
-                best = min(listed.values())
-                if trial is None or self.unlikely(trial, entry, scale) > best + self.tuning.same:
+                own, best = fit.state.phases[number], min(listed.values())
+                start: SampleState | None = with_phase(rest.state, self.lines(entry), strain, own)
+                if shares[number] < self.tuning.major:
+                    trial = self._quick(rest, entry, strain, zero, own)
+                    near = trial is not None and self.unlikely(trial, entry, scale) < best + self.tuning.same
+                    start = trial.state if trial is not None and near else None
+                if start is None:
                     continue
-                trial = fit_sample(self.measured, trial.state)
+                trial = fit_sample(self.measured, start)
                 listed[entry] = self.unlikely(trial, entry, scale)
                 if listed[entry] < best:
                     fit, chosen = _reordered(trial, number), (*chosen[:number], entry, *chosen[number + 1 :])

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from vitreous.insight.html_page import Section, Table, percent, render_page
-from vitreous.powder.cell import COLUMNS, with_error
+from vitreous.powder.cell import COLUMNS
 from vitreous.powder.identify.answer import Identification, IdentifiedPhase
 
 _AMOUNTS = (
@@ -28,12 +28,12 @@ def identified_page(result: Identification, command: str) -> str:
     text = "".join(f"{remark[:1].upper()}{remark[1:]}. " for remark in remarks)
     sections = [Section("Phases", text, [(_FIGURE, result.plot())], [_phases(result.phases)])]
     if result.phases:
-        sections.append(Section("Refined cells", "", tables=[_cells(result.phases)]))
+        sections.append(Section("Refined cells", tables=[_cells(result.phases)]))
     rivals = [phase for phase in result.phases if phase.rivals]
     if rivals:
-        sections.append(Section("Other entries that fit nearly as well", "", tables=[_rivals(rivals)]))
+        sections.append(Section("Other entries that fit nearly as well", tables=[_rivals(rivals)]))
     if result.unexplained:
-        sections.append(Section("Unexplained lines", result.unknown, tables=[_unexplained(result)]))
+        sections.append(Section("Unexplained lines", tables=[_unexplained(result)]))
     sections.append(Section("What the numbers mean", f"{_AMOUNTS}\n\n{_MEANING}"))
     sections.append(Section("To make this page", code=command))
     return render_page(result.pattern.name, "The phases of a powder pattern.", _summary(result), sections)
@@ -59,11 +59,8 @@ def _phases(phases: Sequence[IdentifiedPhase]) -> Table:
 
 
 def _cells(phases: Sequence[IdentifiedPhase]) -> Table:
-    rows = [
-        [phase.name, phase.spacegroup or phase.system, *map(with_error, phase.cell, phase.cell_errors)]
-        for phase in phases
-    ]
-    return Table(("phase", "symmetry", *COLUMNS), rows, "Refined cells")
+    rows = [[phase.name, phase.spacegroup or phase.system, *phase.cell_texts] for phase in phases]
+    return Table(("phase", "symmetry", *COLUMNS), rows)
 
 
 def _rivals(phases: Sequence[IdentifiedPhase]) -> Table:

@@ -14,6 +14,7 @@ from vitreous.powder.peaks.find import measured_points
 from vitreous.powder.peaks.noise import Noise
 from vitreous.powder.solution import IndexResult
 
+_SAME_LENGTH = 2e-3  # relative: cells of one phase
 _LIKELY = 0.5  # probability of a cell that is said
 _OPTIONS = IndexOptions(phases=1, hints=False)
 
@@ -42,16 +43,19 @@ def with_unknown(identification: Identification, options: IndexOptions = _OPTION
     if not identification.unexplained:
         return identification
     result = index_pattern(remaining_pattern(identification), replace(options, phases=1, hints=False))
-    return replace(identification, unknown=_cell_text(result, len(identification.unexplained)))
+    return replace(identification, unknown=_cell_text(result, identification))
 
 
-def _cell_text(result: IndexResult, left: int) -> str:
+def _cell_text(result: IndexResult, identification: Identification) -> str:
     best = result.best
     if best is None:
-        return f"{left} remaining line(s) are too few for a unit cell"
+        return f"{len(identification.unexplained)} remaining line(s) are too few for a unit cell"
     if best.probability < _LIKELY:
         likeliest = f"{best.system} {best.centring}, {cell_line(best.conventional)}, probability {best.probability:.2f}"
         return f"no likely cell explains the remaining lines (best: {likeliest})"
+    for phase in identification.phases:
+        if np.allclose(sorted(phase.cell[:3]), sorted(best.refined[:3]), rtol=_SAME_LENGTH):
+            return f"the remaining lines fit the cell of {phase.name}: its atoms may be others than those of the entry"
     cell = cell_line(best.conventional) if best.fit is None else refined_parameters(best.fit.cell, best.fit.errors)
     return (
         f"an unknown phase is {best.system} {best.centring}, {cell}, V = {best.volume:.1f} Å³, "

@@ -126,9 +126,16 @@ def first_state(measured: Measured, zero: float = 0.0) -> SampleState:
     return SampleState((), zero, 0.0, 0.0, shape, reference)
 
 
-def with_phase(state: SampleState, lines: PhaseLines, strain: float = 0.0) -> SampleState:
-    """The sample with another phase, with all lengths of its cell longer by a share."""
+def with_phase(
+    state: SampleState, lines: PhaseLines, strain: float = 0.0, like: PhaseState | None = None
+) -> SampleState:
+    """The sample with another phase, with all lengths of its cell longer by a share.
+
+    The widths and the vibration of its lines begin as those of the phase `like`.
+    """
     phase = PhaseState(lines, lines.strained(strain))
+    if like is not None:
+        phase = replace(phase, broadening=like.broadening, vibration=like.vibration)
     return replace(state, phases=(*state.phases, phase))
 
 
@@ -343,7 +350,7 @@ class _Problem:
         relative = self.measured.variance + self.points_of_line * (self.variance - self.measured.variance)
         cost = float((residual**2 * self.variance / relative).sum())
         strains = [float(np.abs(phase.change).mean()) / 2 for phase in state.phases]
-        return cost + 2 * sum(math.log1p((strain / self.tuning.usual_strain) ** 2) for strain in strains)
+        return cost + 3 * sum(math.log1p((strain / self.tuning.usual_strain) ** 2) for strain in strains)
 
     def _moved(self, state: SampleState, change: Floats) -> SampleState:
         zero, displacement, fall, log_width, slope, mixing, axial = change[: len(_SHARED)].tolist()

@@ -1,8 +1,9 @@
 """The phases of an in-situ series: one list of phases for all frames, with fractions and cells frame by frame.
 
-The phases of a frame are the first candidates of the next: the whole database is searched only where these leave more
-lines, or fit worse, than after the last search. Then all phases that were found are compared: entries of one phase are
-joined, the one with most evidence in all frames stays. Last, each frame is fitted by the phases that stayed.
+The phases of a frame, with their cells there, are the first candidates of the next: the whole database is searched only
+where these leave more lines, or fit worse, than after the last search. Then all phases that were found are compared:
+entries of one phase are joined, the one with most evidence in all frames stays. Last, each frame is fitted by the
+phases that stayed.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 Progress = Callable[[Iterable[Any], int, str], Iterable[Any]]
 _WORSE = 1.2  # factor by which Rwp is worse than after the last search, so that the database is searched again
+_LIKELY = 0.5  # probability of a phase whose cell is the start of the next frame
 _SURE = 0.9  # probability in some frame: the phase is not another one of the list
 
 
@@ -133,7 +135,8 @@ def identify_series(
     entries = tally.kept()
     if not entries:
         raise InputError(f"{frames.name}: found no phase of the database in any frame")
-    fitted = [_among(pattern, database, entries, options) for _, pattern in show(patterns, count, "fitting")]
+    known = _Known(database, options, dict(tally.first))
+    fitted = [known.fit(pattern, entries) for _, pattern in show(patterns, count, "fitting")]
     return Series(
         frames.name, frames.axis, tuple(frame for frame, _ in patterns), tuple(fitted), _phases(entries, fitted),
         tuple(failures),
@@ -148,6 +151,7 @@ class Tally:
     highest: dict[int, float] = field(default_factory=dict)
     rivals: dict[int, set[tuple[str, str]]] = field(default_factory=dict)
     named: dict[int, IdentifiedPhase] = field(default_factory=dict)
+    first: dict[int, tuple[float, ...]] = field(default_factory=dict)  # cells where the phases are first
 
     def add(self, result: Identification) -> None:
         """Count the phases of a frame."""
@@ -157,6 +161,7 @@ class Tally:
             self.highest[entry] = max(self.highest.get(entry, 0.0), phase.probability)
             self.rivals.setdefault(entry, set()).update(_key(rival.name, rival.formula) for rival in phase.rivals)
             self.named[entry] = phase
+            self.first.setdefault(entry, phase.cell)
 
     def kept(self) -> list[int]:
         """The entries, most evidence first, without those that are another one of the list."""
@@ -179,27 +184,43 @@ def _key(name: str, formula: str) -> tuple[str, str]:
     return name.lower(), formula
 
 
+@dataclass
+class _Known:
+    """Fits frames by some entries, each with the cell that it had in the last frame with it."""
+
+    database: Database
+    options: IdentifyOptions
+    cells: dict[int, tuple[float, ...]]
+
+    def fit(self, pattern: Pattern, entries: Sequence[int]) -> Identification:
+        """The phases of a pattern among these entries, which are all that the options allow."""
+        free = replace(self.options, elements=(), excluded=(), frozen=True, standard=None)
+        result = identify_pattern(pattern, chosen_entries(self.database, entries, self.cells), free)
+        result = replace(result, phases=tuple(replace(phase, entry=entries[phase.entry]) for phase in result.phases))
+        self.learn(result)
+        return result
+
+    def learn(self, result: Identification) -> None:
+        """Take over the cells of a frame that its phases explain."""
+        if not result.unexplained:
+            self.cells |= {phase.entry: phase.cell for phase in result.phases if phase.probability > _LIKELY}
+
+
 def _searched(
     patterns: Sequence[Pattern], database: Database, options: IdentifyOptions, tally: Tally
 ) -> Iterator[Identification]:
     """Each frame by the phases known so far; by the whole database where they do not do."""
+    known = _Known(database, options, {})
     last: Identification | None = None  # of the last search
     for pattern in patterns:
         if last is not None and (entries := tally.kept()):
-            result = _among(pattern, database, entries, options)
-            if len(result.unexplained) <= len(last.unexplained) and result.rwp < _WORSE * last.rwp and result.phases:
+            result = known.fit(pattern, entries)
+            if result.phases and len(result.unexplained) <= len(last.unexplained) and result.rwp < _WORSE * last.rwp:
                 yield result
                 continue
         last = identify_pattern(pattern, database, replace(options, standard=None))
+        known.learn(last)
         yield last
-
-
-def _among(pattern: Pattern, database: Database, entries: Sequence[int], options: IdentifyOptions) -> Identification:
-    """The phases of a pattern among some entries, which are all that options allow."""
-    free = replace(options, elements=(), excluded=(), frozen=True, standard=None)
-    result = identify_pattern(pattern, chosen_entries(database, entries), free)
-    phases = tuple(replace(phase, entry=entries[phase.entry]) for phase in result.phases)
-    return replace(result, phases=phases)
 
 
 def _phases(entries: Sequence[int], fitted: Sequence[Identification]) -> tuple[SeriesPhase, ...]:

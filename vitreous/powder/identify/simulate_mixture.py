@@ -22,8 +22,9 @@ _B_ISO = 1.0  # Å², of atoms whose CIF has none
 
 
 def simulate_mixture(
-    fractions: Mapping[Path | str, float], effects: Effects | None = None, seed: int = 0, name: str = "mixture"
-) -> Pattern:
+    fractions: Mapping[Path, float] | Mapping[str, float], effects: Effects | None = None, seed: int = 0,
+    name: str = "mixture",
+) -> Pattern:  # fmt: skip
     """The pattern of a mixture of the crystals of CIFs, without microabsorption.
 
     Args:
