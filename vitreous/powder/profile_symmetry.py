@@ -1,6 +1,7 @@
 """Crystal system and extinction group from the raw profile, by a transformer, without lines and without a cell.
 
-The folder `symmetry_model/` beside this module is a run of the recipe `powder-symmetry`. Where lines are few, its
+The folder `symmetry_model/` beside this module has the mean of the weights of two runs of the recipe `powder-symmetry`,
+of which the second began with the first (docs/indexing.md, "Accuracy"). Where lines are few, its
 answer guides the search for a cell; where there is no likely cell, it is an answer of its own.
 """
 

@@ -73,7 +73,8 @@ def powder_index(source: Source, model: str, system: str) -> SupervisedJob:
 def powder_symmetry(source: Source, model: str, system: str) -> SupervisedJob:
     """Crystal system and extinction group from the raw profile of good and of poor measurements.
 
-    `vitreous train powder-symmetry --minutes 9 --out RUN`; `--model patches`, `peaks` and `cnn` are its rivals.
+    `vitreous train powder-symmetry --minutes 9 --out RUN`; `--model patches`, `peaks` and `cnn` are its rivals. On an
+    H200, 7,571 steps in 486 s: 79 % of minerals in the right crystal system with 1,000 counts, 48 to 51 % with 50.
     """
     shared: dict[str, Any] = {"input": _INPUT, "dim": 256, "depth": 8, "heads": 4, "head": (256,)}
     spacing = (Q_AXIS.spacing,)
