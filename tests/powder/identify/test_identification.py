@@ -106,3 +106,9 @@ def test_bad_input_is_one_clear_line(pattern, database):
         assert "\n" not in str(fault.value)
     with pytest.raises(InputError, match="max-phases: found 0"):
         IdentifyOptions(most=0)
+
+
+def test_a_large_database_is_shortened_by_strong_lines(pattern, database, answer, monkeypatch):
+    monkeypatch.setattr("vitreous.powder.identify.identification.SHORTLIST", 3)
+    result = identify_pattern(pattern, database)
+    assert [phase.name for phase in result.phases] == [phase.name for phase in answer.phases]

@@ -13,13 +13,15 @@ from vitreous.powder.identify.database import Database
 from vitreous.powder.identify.fractions import amorphous_fraction, mass_fractions
 from vitreous.powder.identify.measured import Measured, prepare
 from vitreous.powder.identify.mixture import Candidate, Mixture, Search, area_shares
-from vitreous.powder.identify.retrieval import pattern_peaks, similarities
+from vitreous.powder.identify.retrieval import line_scores, pattern_peaks, similarities
 from vitreous.powder.identify.sample_fit import SampleFit, with_errors
 from vitreous.powder.pattern import Floats, Pattern, require_wavelength
+from vitreous.powder.peaks import Peaks
 from vitreous.powder.radiation import NEUTRONS
 
 _GASES = ("H", "He", "N", "O", "F", "Ne", "Cl", "Ar", "Kr", "Xe")
 _MOST_PHASES = 12
+SHORTLIST = 6000  # entries of a large database whose profiles are compared
 _NAMELESS = "<missing>"
 _CAUTION = 4.0  # what evidence is divided by: neighbouring points of a misfit are not independent
 _LEAST_PROBABILITY = 1e-5  # of a rival that is listed
@@ -70,7 +72,8 @@ def identify_pattern(pattern: Pattern, database: Database, options: IdentifyOpti
     if not len(peaks.two_theta):
         raise InputError(f"{pattern.name}: found no lines, expected a pattern of a crystalline sample")
     measured = prepare(pattern, peaks)
-    search = Search(database, measured, allowed, _likeness(database, pattern))
+    likeness = _likeness(database, pattern)
+    search = Search(database, measured, _shortlist(database, pattern, peaks, allowed, likeness), likeness)
     return _answer(database, measured, search, search.run(options.most), options)
 
 
@@ -105,6 +108,25 @@ def _likeness(database: Database, pattern: Pattern) -> Floats | None:
     if not database.embedding.shape[1]:
         return None
     return similarities(database, pattern).astype(float)
+
+
+def _shortlist(
+    database: Database, pattern: Pattern, peaks: Peaks, allowed: NDArray[np.bool_], likeness: Floats | None
+) -> NDArray[np.bool_]:
+    """The allowed entries or, of a large database, those among the first by strong lines or by the embedding."""
+    if allowed.sum() <= SHORTLIST:
+        return allowed
+    rank = _ranks(np.where(allowed, line_scores(database, pattern, peaks), -np.inf))
+    if likeness is not None:
+        rank = np.minimum(rank, _ranks(np.where(allowed, likeness, -np.inf)))
+    return np.asarray(allowed & (_ranks(-rank.astype(float)) < SHORTLIST))
+
+
+def _ranks(scores: NDArray[np.floating]) -> NDArray[np.int64]:
+    """The place of each score among all, 0 for the highest."""
+    ranks = np.empty(len(scores), dtype=np.int64)
+    ranks[np.argsort(-scores, kind="stable")] = np.arange(len(scores))
+    return ranks
 
 
 def _answer(
