@@ -4,8 +4,8 @@
     python -m benchmarks.identify_table --out runs/identify --count 8 --ways identify --groups simulated
 
 The database has the minerals of the data folder (setting VITREOUS_DATA); for the precursors it also has the structures
-in `benchmarks/precursors`. It is built in OUT, with embeddings. Columns: `identify_pattern`; the same with a database
-without embeddings; a match by the strongest lines (`benchmarks.hanawalt`). No elements are given.
+in `benchmarks/phases/precursors`. It is built in OUT, with embeddings. Columns: `identify_pattern`; the same with a
+database without embeddings; a match by the strongest lines (`benchmarks.phases.hanawalt`). No elements are given.
 
 - Reference minerals: the species is right first if it is the phase with the largest share of the intensity, and in the
   first five if it is that phase or one of its first four rivals by name (for the strongest lines: the first five).
@@ -35,10 +35,10 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from benchmarks import identify_cases as cases
-from benchmarks.hanawalt import search_match
-from benchmarks.identify_cases import Case, Truth
-from benchmarks.identify_figures import ROWS, Record, seconds_text, show_failures
+from benchmarks.phases import cases
+from benchmarks.phases.cases import Case, Truth
+from benchmarks.phases.figures import ROWS, Record, seconds_text, show_failures
+from benchmarks.phases.hanawalt import search_match
 from vitreous.powder.identify.database import Database
 from vitreous.powder.identify.identification import identify_pattern
 from vitreous.powder.pattern import Pattern

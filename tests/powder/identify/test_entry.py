@@ -10,6 +10,7 @@ import pytest
 from tests.powder.identify.crystals import crystal
 from vitreous.core.errors import InputError
 from vitreous.powder.identify.crystal_symmetry import crystal_system, space_group_number
+from vitreous.powder.identify.dispersion import copper_lines
 from vitreous.powder.identify.entry import MOST_LINES, S_MAX, entry_of, entry_of_cell, powder_strength
 from vitreous.powder.sim import space_groups
 from vitreous.powder.sim.structure import Structure, structure_lines
@@ -30,7 +31,7 @@ def test_quartz_is_described(tmp_path: Path) -> None:
 
 def test_lines_are_those_of_the_structure_by_ascending_s(tmp_path: Path) -> None:
     rutile = crystal(tmp_path, "rutile")
-    found, expected = entry_of(rutile, "", "", "").lines, structure_lines(rutile, S_MAX)
+    found, expected = entry_of(rutile, "", "", "").lines, copper_lines(rutile, S_MAX)
     assert np.array_equal(found.hkl, expected.hkl.numpy())
     assert found.s == pytest.approx(expected.s.numpy(), rel=1e-6)
     assert found.intensity == pytest.approx(expected.intensity.numpy(), rel=1e-5)

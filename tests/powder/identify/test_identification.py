@@ -5,8 +5,10 @@ import dataclasses
 import numpy as np
 import pytest
 
+from tests.powder.identify.crystals import cif
 from tests.powder.identify.samples import sample, small_database
 from vitreous.core.errors import InputError
+from vitreous.powder import build_database
 from vitreous.powder.identify.database import Database
 from vitreous.powder.identify.identification import IdentifyOptions, identify_pattern
 from vitreous.powder.pattern import Pattern
@@ -106,6 +108,36 @@ def test_bad_input_is_one_clear_line(pattern, database):
         assert "\n" not in str(fault.value)
     with pytest.raises(InputError, match="max-phases: found 0"):
         IdentifyOptions(most=0)
+
+
+def test_cells_of_unknown_elements_are_found(folder, pattern):
+    cells = folder / "cells.csv"
+    cells.write_text("a,b,c,spacegroup,name\n5.6402,5.6402,5.6402,F m -3 m,salt\n")
+    build_database([cells], folder / "cells.db", jobs=1, progress=False)
+    database = Database.open(folder / "cells.db")
+    assert [phase.name for phase in identify_pattern(pattern, database).phases] == ["salt"]
+    with pytest.raises(InputError, match="standard: the entry of salt has no atoms"):
+        identify_pattern(pattern, database, IdentifyOptions(standard=("salt", 0.1)))
+
+
+def test_phases_left_out_by_their_number_are_not_only_those_of_no_database(pattern, database):
+    (hint,) = identify_pattern(pattern, database, IdentifyOptions(most=1)).hints
+    assert hint.endswith("or more than the 1 phase(s) that are looked for")
+
+
+def test_polymorphs_without_names_are_rivals(folder):
+    """Their formula, which stands for the name, does not make them one phase."""
+    cubic = cif("halite", title="?")
+    tetragonal = cubic.replace("a 5.64020", "a 3.98822").replace("b 5.64020", "b 3.98822")
+    tetragonal = tetragonal.replace("F m -3 m", "I 4/m m m").replace("Cl 0.5 0.5 0.5", "Cl 0 0 0.5")
+    polymorphs = folder / "polymorphs"
+    polymorphs.mkdir()
+    for number, text in enumerate((cubic, tetragonal)):
+        (polymorphs / f"{number}.cif").write_text(text)
+    build_database([polymorphs], folder / "polymorphs.db", jobs=1, progress=False)
+    answer = identify_pattern(sample(folder, {"halite": 1.0}), Database.open(folder / "polymorphs.db"))
+    (phase,) = answer.phases
+    assert phase.probability + phase.rivals[0].probability == pytest.approx(1, abs=0.02)
 
 
 def test_a_large_database_is_shortened_by_strong_lines(pattern, database, answer, monkeypatch):

@@ -11,13 +11,47 @@ from vitreous.powder.identify.phase_lines import PhaseLines
 from vitreous.powder.identify.retrieval import pattern_peaks
 from vitreous.powder.identify.sample_fit import first_state, fit_sample, with_errors, with_phase
 from vitreous.powder.radiation import CU_KALPHA1
+from vitreous.powder.sim.structure_files import read_cif
 
 STEP = 1e-6
+CELL_TAGS = ("length_a", "length_b", "length_c", "angle_alpha", "angle_beta", "angle_gamma")
+CALCITE = (  # the same crystal in hexagonal and in rhombohedral axes
+    ((4.9896, 4.9896, 17.061, 90, 90, 120), "R -3 c", "Ca 0 0 0\nC 0 0 0.25\nO 0.2578 0 0.25"),
+    ((6.37500, 6.37500, 6.37500, 46.0759, 46.0759, 46.0759), "R -3 c:R",
+     "Ca 0 0 0\nC 0.25 0.25 0.25\nO 0.5078 -0.0078 0.25"),
+)  # fmt: skip
+BADDELEYITE = (  # with b and with c as the unique axis
+    ((5.15, 5.21, 5.32, 90, 99.2, 90), "P 1 21/c 1", "Zr 0.275 0.040 0.208\nO 0.07 0.332 0.345"),
+    ((5.32, 5.15, 5.21, 90, 90, 99.2), "P 1 1 21/a", "Zr 0.208 0.275 0.040\nO 0.345 0.07 0.332"),
+)
 
 
 def lines_of(folder, name, scale=1.0):
     entry = entry_of(crystal(folder, name, scale), name, "", name)
     return PhaseLines(entry, CU_KALPHA1, 15.0, 80.0)
+
+
+def lines_in_setting(folder, cell, group, atoms):
+    rows = ["data_x", *(f"_cell_{tag} {x}" for tag, x in zip(CELL_TAGS, cell, strict=True))]
+    rows += [f"_symmetry_space_group_name_H-M '{group}'", "loop_", "_atom_site_label"]
+    (folder / "x.cif").write_text("\n".join([*rows, *(f"_atom_site_fract_{axis}" for axis in "xyz"), atoms, ""]))
+    return PhaseLines(entry_of(read_cif(folder / "x.cif", b_iso=1.0), "x", "", "x"), CU_KALPHA1, 15.0, 80.0)
+
+
+@pytest.mark.parametrize("settings", [CALCITE, BADDELEYITE])
+def test_texture_and_free_cell_do_not_depend_on_the_setting(tmp_path, settings):
+    first, second = (lines_in_setting(tmp_path, *setting) for setting in settings)
+    assert len(first.forms) == len(second.forms) > 1
+    np.testing.assert_allclose(patterns_of_textures(first), patterns_of_textures(second), rtol=1e-3, atol=1e-3)
+
+
+def patterns_of_textures(lines):
+    """The pattern of each kind of preferred orientation, with lines 0.2° wide, in the order of their sums."""
+    x, patterns = np.arange(15.0, 80.0, 0.05)[:, None], []
+    for kind in range(len(lines.textures)):
+        placed = lines.placed(np.zeros(len(lines.forms)), -0.4, kind, 0.0)
+        patterns.append(np.exp(-(((x - placed.angle) / 0.2) ** 2)) @ placed.area)
+    return sorted((pattern / lines.intensity.max() for pattern in patterns), key=np.sum)
 
 
 @pytest.mark.parametrize("name", NAMES)

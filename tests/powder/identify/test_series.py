@@ -6,12 +6,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.powder.identify.samples import KNOWN, small_database
+from tests.powder.identify.samples import KNOWN, small_database, write_sample
 from vitreous.core.errors import InputError
 from vitreous.powder.identify.answer import Identification, IdentifiedPhase, Rival, SampleCurves
 from vitreous.powder.identify.database import Database
 from vitreous.powder.identify.frames import find_frames
-from vitreous.powder.identify.series import Tally
+from vitreous.powder.identify.pattern_files import FileOptions
+from vitreous.powder.identify.series import Tally, identify_series
 from vitreous.powder.identify.subset import chosen_entries
 from vitreous.powder.pattern import Pattern
 
@@ -100,6 +101,18 @@ def a_phase(entry: int, name: str, share: float, probability: float = 1.0, *riva
     return IdentifiedPhase(
         name, "SiO2", "", group, "tetragonal", cell, (0.0,) * 6, probability, share, 0.01, share, 1.0, entry, others
     )
+
+
+def test_a_frame_without_lines_is_left_out(tmp_path: Path) -> None:
+    database = Database.open(small_database(tmp_path))
+    frames = tmp_path / "frames"
+    write_sample(frames / "f2.xy", {"halite": 1.0})
+    counts = np.random.default_rng(0).poisson(100, 2000)
+    (frames / "f1.xy").write_text("\n".join(f"{15 + 0.02 * k:.2f} {count}" for k, count in enumerate(counts)))
+    result = identify_series(find_frames(frames), database, None, FileOptions(anode="Cu"))
+    assert [failure.name for failure in result.failures] == ["f1.xy"]
+    assert [frame.path.name for frame in result.frames] == ["f2.xy"]
+    assert [phase.name for phase in result.phases] == ["halite"]
 
 
 def test_the_entry_with_more_evidence_stands_for_a_doubtful_one() -> None:

@@ -53,7 +53,9 @@ def amorphous_fraction(phases: Sequence[IdentifiedPhase], standard: tuple[str, f
         return None
     name, weighed = standard
     found = [phase for phase in phases if name.lower() in (phase.name.lower(), phase.formula.lower())]
-    if not found or found[0].fraction is None:
+    if not found:
         names = ", ".join(phase.name for phase in phases) or "no phase"
         raise InputError(f"standard: found {name[:50]!r} nowhere in the sample, which has {names}")
+    if found[0].fraction is None:
+        raise InputError(f"standard: the entry of {found[0].name} has no atoms, so that its amount is unknown")
     return max(0.0, (1 - weighed / found[0].fraction) / (1 - weighed))

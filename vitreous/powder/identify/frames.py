@@ -50,7 +50,7 @@ def find_frames(folder: Path) -> Frames:
 def _by_numbers(path: Path) -> list[tuple[int, float, str]]:
     """A name as words and numbers, which are sorted as numbers."""
     parts = re.split(r"(\d+)", path.name)
-    return [(1, float(part), "") if part.isdigit() else (0, 0.0, part.lower()) for part in parts if part]
+    return [(1, float(part), "") if part.isdecimal() else (0, 0.0, part.lower()) for part in parts if part]
 
 
 def _in_order_of_table(folder: Path, table: Path, paths: list[Path]) -> Frames:

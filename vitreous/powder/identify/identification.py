@@ -22,7 +22,6 @@ from vitreous.powder.radiation import NEUTRONS
 _GASES = ("H", "He", "N", "O", "F", "Ne", "Cl", "Ar", "Kr", "Xe")
 _MOST_PHASES = 12
 SHORTLIST = 6000  # entries of a large database whose profiles are compared
-_NAMELESS = "<missing>"
 _CAUTION = 4.0  # what evidence is divided by: neighbouring points of a misfit are not independent
 _LEAST_PROBABILITY = 1e-5  # of a rival that is listed
 _NEAR = 0.7  # widths around a line in which its intensity is summed
@@ -91,16 +90,22 @@ def _allowed(database: Database, options: IdentifyOptions) -> NDArray[np.bool_]:
         wanted = element_bits([set(options.elements)])
         allowed &= ~(database.elements & ~possible).any(axis=1) & (database.elements & wanted).any(axis=1)
     if not options.frozen:
-        allowed &= (database.elements & ~element_bits([set(_GASES)])).any(axis=1) | _is_compound(database)
+        allowed &= ~_is_gas(database)
     if not allowed.any():
-        raise InputError("elements: found no entry of the database with these elements alone")
+        if options.elements:
+            raise InputError("elements: found no entry of the database with these elements alone")
+        if options.excluded:
+            raise InputError("exclude-elements: found no entry of the database without these elements")
+        raise InputError(f"{database.path}: found only elements that are gases, expected phases that may be solid")
     return allowed
 
 
-def _is_compound(database: Database) -> NDArray[np.bool_]:
-    """Whether entries have more than one element."""
-    bits = np.unpackbits(np.ascontiguousarray(database.elements).view(np.uint8), axis=1)
-    return np.asarray(bits.sum(axis=1) > 1)
+def _is_gas(database: Database) -> NDArray[np.bool_]:
+    """Whether entries are elements that are gases at room temperature; not those of unknown elements."""
+    from vitreous.powder.identify.contents import element_bits
+
+    count = np.unpackbits(np.ascontiguousarray(database.elements).view(np.uint8), axis=1).sum(axis=1)
+    return np.asarray((count == 1) & (database.elements & element_bits([set(_GASES)])).any(axis=1))
 
 
 def _likeness(database: Database, pattern: Pattern) -> Floats | None:
@@ -133,9 +138,9 @@ def _answer(
     database: Database, measured: Measured, search: Search, mixture: Mixture, options: IdentifyOptions
 ) -> Identification:  # fmt: skip
     fit = with_errors(measured, mixture.fit)
+    fit = replace(fit, covariance=fit.covariance * max(1.0, fit.cost / len(measured.x)))
     fractions = mass_fractions(fit, measured.wavelength)
     shares = area_shares(fit)
-    scale = max(1.0, fit.cost / len(measured.x))
     phases = []
     for number, (entry, state) in enumerate(zip(mixture.entries, fit.state.phases, strict=True)):
         crystal = state.lines.entry
@@ -150,7 +155,7 @@ def _answer(
                 spacegroup=crystal.spacegroup,
                 system=crystal.system,
                 cell=tuple(state.lines.cell(state.change).tolist()),
-                cell_errors=tuple(state.lines.cell_errors(state.change, scale * fit.covariance[place, place]).tolist()),
+                cell_errors=tuple(state.lines.cell_errors(state.change, fit.covariance[place, place]).tolist()),
                 probability=probability * _presence(search.need(fit, number)),
                 fraction=None if fraction is None else fraction.value,
                 fraction_error=None if fraction is None else fraction.error,
@@ -171,7 +176,7 @@ def _answer(
     return Identification(
         found, measured.pattern, str(database.path), rwp, float((weight * residual**2).mean()), lines, share,
         unknown, amorphous_fraction(found, options.standard), fit.state.zero + fit.state.displacement, curves,
-        tuple(_hints(found, lines, share, unknown)),
+        tuple(_hints(found, lines, share, unknown, options.most)),
     )  # fmt: skip
 
 
@@ -195,11 +200,11 @@ def _probabilities(database: Database, entry: int, candidates: Sequence[Candidat
 
 def _same_phase(database: Database, entry: int) -> Callable[[int], bool]:
     """Whether another entry has the same name, or the same formula and space group."""
-    name = database.name(entry).lower()
-    formula, group = database.formula(entry), database.spacegroup[entry]
+    name, formula, group = database.name(entry).lower(), database.formula(entry), database.spacegroup[entry]
+    has_name = name != formula.lower()  # entries without a name have their formula as one, as polymorphs do
 
     def same(other: int) -> bool:
-        if name != _NAMELESS and database.name(other).lower() == name:
+        if has_name and database.name(other).lower() == name:
             return True
         return database.formula(other) == formula and database.spacegroup[other] == group
 
@@ -248,19 +253,22 @@ def _excess(measured: Measured, fit: SampleFit) -> float:
 
 
 def _hints(
-    phases: Sequence[IdentifiedPhase], lines: Sequence[UnexplainedLine], share: float, unknown: float
+    phases: Sequence[IdentifiedPhase], lines: Sequence[UnexplainedLine], share: float, unknown: float, most: int
 ) -> list[str]:
     hints = []
+    others = f", or more than the {most} phase(s) that are looked for" if len(phases) == most else ""
     if not phases:
         hints.append("no phase of the database explains this pattern")
     if unknown > 0.5:
-        hints.append(
-            f"{len(lines)} line(s), {100 * share:.0f} % of the intensity, belong to no phase found: "
-            "the sample may hold one that the database lacks"
-        )
+        reason = f"{len(lines)} line(s), {100 * share:.0f} % of the intensity, belong to no phase found"
+        if not lines:
+            reason = "the phases found do not explain all of the intensity"
+        hints.append(f"{reason}: the sample may hold one that the database lacks{others}")
     for phase in phases:
         if phase.rivals and phase.probability < 0.5:
             hints.append(f"{phase.name}: {phase.rivals[0].name} {phase.rivals[0].formula} fits nearly as well")
         if phase.fraction is None:
             hints.append(f"{phase.name}: its entry has no atoms, so that its amount is unknown")
+            if any(each.fraction is not None for each in phases):
+                hints[-1] += "; the mass percents of the others leave it out"
     return hints

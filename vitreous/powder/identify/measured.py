@@ -1,6 +1,6 @@
 """A measured pattern, ready to be compared with the phases of a database: noise, background, lines and line widths."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -66,11 +66,6 @@ def prepare(pattern: Pattern, peaks: Peaks) -> Measured:
         variance = variance / together
     splines = background_splines(x, max(width, 0.1))
     return Measured(x, y, variance, splines, _background(y, variance, splines), width, peaks, pattern)
-
-
-def with_residual(measured: Measured, residual: Floats) -> Measured:
-    """The same pattern with other intensities, of which the background is taken off."""
-    return replace(measured, y=residual, background=np.zeros_like(residual))
 
 
 def _means(values: Floats, together: int) -> Floats:

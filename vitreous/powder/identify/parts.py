@@ -1,14 +1,11 @@
 """Read items into entries in several processes; each batch of items becomes one small database file, a part."""
 
 import os
-import signal
 from collections.abc import Iterable, Iterator
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from multiprocessing import get_context, parent_process
+from functools import partial
 from pathlib import Path
-from threading import Thread
 
 import numpy as np
 import torch
@@ -20,11 +17,11 @@ from vitreous.powder.identify.embedding import current_model, embed_entries
 from vitreous.powder.identify.entry import Entry
 from vitreous.powder.identify.read_entries import Failures, entries_of_item
 from vitreous.powder.identify.sources import Item
+from vitreous.powder.processes import map_unordered
 
 PART = ".part"
 """Suffix of the file of a part."""
 _ITEMS_PER_PROCESS = 200  # below that, a process is not worth its start
-_WAITING = 4  # batches for each process that are in memory
 
 
 def write_parts(batches: Iterable[list[Item]], count: int, folder: Path, jobs: int, progress: bool) -> None:
@@ -59,36 +56,11 @@ def _in_this_process(batches: Iterable[list[Item]], folder: Path) -> Iterator[in
 
 
 def _in_processes(batches: Iterable[list[Item]], folder: Path, processes: int) -> Iterator[int]:
-    running: set[Future[int]] = set()
-    context = get_context("spawn")  # torch's threads do not survive a fork
-    with ProcessPoolExecutor(processes, context, _start_process) as pool:
-        try:
-            for batch in batches:
-                running.add(pool.submit(write_part, batch, folder))
-                if len(running) >= _WAITING * processes:
-                    done, running = wait(running, return_when=FIRST_COMPLETED)
-                    yield from (each.result() for each in done)
-            for each in running:
-                yield each.result()
-        except BrokenProcessPool:
-            message = "a process ended unexpectedly, perhaps for lack of memory; the same command continues"
-            raise InputError(f"{folder}: {message}, with --jobs 1 in one process") from None
-        finally:
-            pool.shutdown(cancel_futures=True)
-
-
-def _start_process() -> None:
-    """One thread; only the first process answers to the keyboard; no process outlives it."""
-    torch.set_num_threads(1)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    Thread(target=_end_with_parent, daemon=True).start()
-
-
-def _end_with_parent() -> None:
-    parent = parent_process()
-    if parent is not None:
-        parent.join()
-        os._exit(1)
+    try:
+        yield from map_unordered(partial(write_part, folder=folder), batches, processes)
+    except BrokenProcessPool:
+        message = "a process ended unexpectedly, perhaps for lack of memory; the same command continues"
+        raise InputError(f"{folder}: {message}, with --jobs 1 in one process") from None
 
 
 @contextmanager

@@ -18,13 +18,25 @@ _MARGIN = 1.5  # degrees: lines beyond the ends of the pattern whose tails reach
 _FAINTEST = 1e-3  # of the strongest line: fainter ones are left out
 _MOST_LINES = 150
 _LOW = 0.5  # degrees: no lines below
-_AXES = (((0, 0, 1),), ((0, 1, 0),), ((1, 0, 0),))
-_PLANES = {  # kinds of preferred orientation, each of equivalent planes
+_Planes = tuple[tuple[tuple[int, int, int], ...], ...]  # kinds of preferred orientation, each of equivalent planes
+_AXES: _Planes = (((0, 0, 1),), ((0, 1, 0),), ((1, 0, 0),))
+_PLANES: dict[str, _Planes] = {
     "cubic": (((1, 0, 0), (0, 1, 0), (0, 0, 1)), ((1, 1, 1), (-1, 1, 1), (1, -1, 1), (1, 1, -1))),
     "hexagonal": (((0, 0, 1),), ((1, 0, 0), (0, 1, 0), (-1, 1, 0))),
     "trigonal": (((0, 0, 1),), ((1, 0, 4), (-1, 1, 4), (0, -1, 4))),
     "tetragonal": (((0, 0, 1),), ((1, 0, 0), (0, 1, 0))),
-    "monoclinic": (((0, 0, 1),), ((0, 1, 0),), ((1, 0, 0),), ((1, 1, 0), (1, -1, 0))),
+    "monoclinic": (*_AXES, ((1, 1, 0), (1, -1, 0))),
+}
+_Forms = tuple[tuple[float, ...], ...]
+_LENGTHS = ((1, 0, 0, 0, 0, 0), (0, 1, 0, 0, 0, 0), (0, 0, 1, 0, 0, 0))
+_OTHER_AXES: dict[str, tuple[tuple[_Forms, _Planes], ...]] = {  # forms and planes in settings beside the usual one
+    "trigonal": (  # rhombohedral axes
+        (((1, 1, 1, 0, 0, 0), (0, 0, 0, 1, 1, 1)), (((1, 1, 1),), ((2, 1, 1), (1, 2, 1), (1, 1, 2)))),
+    ),
+    "monoclinic": (  # c, or a, is the unique axis
+        ((*_LENGTHS, (0, 0, 0, 0, 0, 1)), (*_AXES, ((0, 1, 1), (0, 1, -1)))),
+        ((*_LENGTHS, (0, 0, 0, 1, 0, 0)), _PLANES["monoclinic"]),
+    ),
 }
 _CHANGE_TOLERANCE = 1e-4  # relative: how well a setting must obey the forms of its system
 
@@ -73,25 +85,30 @@ class PhaseLines:
         """Multiplicity · |F|² `(m,)`, electrons²."""
         return np.asarray(self.entry.lines.intensity[self._used], dtype=float)
 
-    @cached_property
+    @property
     def forms(self) -> Floats:
         """The changes `(free, 6)` of the reciprocal metric that keep its symmetry, each the element times a factor.
 
-        In settings other than the usual one, all lengths change alike.
+        In unusual settings, such as a tetragonal cell with the axis a, all lengths change alike.
         """
-        inverse = np.linalg.inv(metric(self.entry.cell))
-        six = np.array([inverse[i, j] for i, j in PAIRS])
-        rows = [np.array(row) * six[int(np.flatnonzero(row)[0])] for row in FORMS[self.entry.system]]
-        # a free element that is zero by chance changes on the scale of its neighbours
-        for row, form in zip(rows, FORMS[self.entry.system], strict=True):
-            i, j = PAIRS[int(np.flatnonzero(form)[0])]
-            if i != j:
-                row[:] = np.array(form) * np.sqrt(inverse[i, i] * inverse[j, j])
-        basis = np.array(rows)
-        fitted, *_ = np.linalg.lstsq(basis.T, six, rcond=None)
-        if np.abs(fitted @ basis - six).max() > _CHANGE_TOLERANCE * np.abs(six).max():
-            return six[None]
-        return basis
+        return self._setting[0]
+
+    @cached_property
+    def _setting(self) -> tuple[Floats, _Planes]:
+        """Changes of the metric, and planes of preferred orientation, in the axes in which the cell is written."""
+        system = self.entry.system
+        planes = _PLANES.get(system, _AXES)
+        for forms, own_planes in ((FORMS[system], planes), *_OTHER_AXES.get(system, ())):
+            basis = np.array([np.array(form) * self._size(form) for form in forms])
+            fitted, *_ = np.linalg.lstsq(basis.T, self.start, rcond=None)
+            if np.abs(fitted @ basis - self.start).max() <= _CHANGE_TOLERANCE * np.abs(self.start).max():
+                return basis, own_planes
+        return self.start[None], planes
+
+    def _size(self, form: tuple[float, ...]) -> float:
+        """The element that a form changes; one off the diagonal may be zero: the mean of those on it."""
+        i, j = PAIRS[int(np.flatnonzero(form)[0])]
+        return float(np.sqrt(self.start[i] * self.start[j]))
 
     def strained(self, strain: float) -> Floats:
         """The changes `(free,)` of the metric with which all lengths are longer by a share."""
@@ -119,7 +136,7 @@ class PhaseLines:
         inverse = np.linalg.inv(metric(self.entry.cell))
         length = np.sqrt(np.einsum("mi,ij,mj->m", self.hkl, inverse, self.hkl))
         sets = []
-        for planes in _PLANES.get(self.entry.system, _AXES):
+        for planes in self._setting[1]:
             normal = np.array(planes, dtype=float)
             size = np.sqrt(np.einsum("ki,ij,kj->k", normal, inverse, normal))
             sets.append((normal @ inverse @ self.hkl.T / size[:, None] / length) ** 2)

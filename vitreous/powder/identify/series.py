@@ -115,7 +115,7 @@ def identify_series(
     frames: Frames, database: Database, options: IdentifyOptions | None = None, files: FileOptions = DEFAULT_FILES,
     progress: Progress | None = None,
 ) -> Series:  # fmt: skip
-    """The phases of the frames of a series; a frame that cannot be read is left out.
+    """The phases of the frames of a series; a frame that cannot be read, or has no lines, is left out.
 
     `progress` wraps the iterator over frames, with their number and what is done, to show progress.
     """
@@ -128,15 +128,22 @@ def identify_series(
             failures.append(Failure(frame.path.name, str(error)))
     if not patterns:
         raise InputError(f"{frames.name}: found no frame that can be read ({failures[0].text})")
-    tally = Tally()
-    count = len(patterns)
-    for result in show(_searched([each for _, each in patterns], database, options, tally), count, "searching"):
-        tally.add(result)
+    tally, searched = Tally(), list[tuple[Frame, Pattern]]()
+    results = show(_searched([each for _, each in patterns], database, options, tally), len(patterns), "searching")
+    for (frame, pattern), result in zip(patterns, results, strict=True):
+        if isinstance(result, InputError):
+            failures.append(Failure(frame.path.name, str(result)))
+        else:
+            searched.append((frame, pattern))
+            tally.add(result)
+    if not searched:
+        raise InputError(f"{frames.name}: found no frame with phases ({failures[-1].text})")
+    patterns = searched
     entries = tally.kept()
     if not entries:
         raise InputError(f"{frames.name}: found no phase of the database in any frame")
     known = _Known(database, options, dict(tally.first))
-    fitted = [known.fit(pattern, entries) for _, pattern in show(patterns, count, "fitting")]
+    fitted = [known.fit(pattern, entries) for _, pattern in show(patterns, len(patterns), "fitting")]
     return Series(
         frames.name, frames.axis, tuple(frame for frame, _ in patterns), tuple(fitted), _phases(entries, fitted),
         tuple(failures),
@@ -208,19 +215,27 @@ class _Known:
 
 def _searched(
     patterns: Sequence[Pattern], database: Database, options: IdentifyOptions, tally: Tally
-) -> Iterator[Identification]:
-    """Each frame by the phases known so far; by the whole database where they do not do."""
+) -> Iterator[Identification | InputError]:
+    """Each frame by the phases known so far; by the whole database where they do not do. Errors are those of frames."""
     known = _Known(database, options, {})
     last: Identification | None = None  # of the last search
     for pattern in patterns:
-        if last is not None and (entries := tally.kept()):
-            result = known.fit(pattern, entries)
-            if result.phases and len(result.unexplained) <= len(last.unexplained) and result.rwp < _WORSE * last.rwp:
-                yield result
-                continue
-        last = identify_pattern(pattern, database, replace(options, standard=None))
-        known.learn(last)
-        yield last
+        try:
+            entries = tally.kept()
+            result = known.fit(pattern, entries) if entries else None
+            if last is None or result is None or _is_worse(result, last):
+                result = last = identify_pattern(pattern, database, replace(options, standard=None))
+                known.learn(last)
+        except InputError as error:  # a pattern without lines
+            yield error
+        else:
+            yield result
+
+
+def _is_worse(result: Identification, last: Identification) -> bool:
+    """Whether a fit by known phases explains less than the last search did."""
+    more_lines = len(result.unexplained) > len(last.unexplained)
+    return not result.phases or more_lines or result.rwp >= _WORSE * last.rwp
 
 
 def _phases(entries: Sequence[int], fitted: Sequence[Identification]) -> tuple[SeriesPhase, ...]:

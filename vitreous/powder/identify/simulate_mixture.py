@@ -10,6 +10,7 @@ import torch
 from vitreous.core.errors import InputError
 from vitreous.powder.identify.contents import cell_mass, count_atoms, formula_text
 from vitreous.powder.identify.dispersion import copper_lines, scattering_ratio
+from vitreous.powder.identify.entry import B_ISO
 from vitreous.powder.pattern import Pattern
 from vitreous.powder.sim.crystals import Lines
 from vitreous.powder.sim.effects import Effects
@@ -17,8 +18,6 @@ from vitreous.powder.sim.measurement import measure
 from vitreous.powder.sim.simulate import choose_effects, draw_effects
 from vitreous.powder.sim.structure import Structure, cell_symmetry, expand, metric, split_equivalents
 from vitreous.powder.sim.structure_files import read_cif
-
-_B_ISO = 1.0  # Å², of atoms whose CIF has none
 
 
 def simulate_mixture(
@@ -39,7 +38,7 @@ def simulate_mixture(
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         effects = draw_effects(choose_effects({}) if effects is None else effects)
-        structures = [read_cif(path, b_iso=_B_ISO) for path in fractions]
+        structures = [read_cif(path, b_iso=B_ISO) for path in fractions]
         intensity = measure(mixed_lines(structures, masses, effects), effects)[0].double().numpy()
     counted = effects.counts[1] > 0
     sigma = np.sqrt(np.maximum(intensity, 1.0)) if counted else None

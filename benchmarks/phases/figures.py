@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks import identify_cases as cases
+from benchmarks.phases import cases
 
 Record = dict[str, Any]
 """An answer to a pattern, as `benchmarks.identify_table` keeps it."""
