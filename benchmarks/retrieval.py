@@ -28,14 +28,16 @@ from rich.table import Table
 from vitreous.data.builtin import data_folder
 from vitreous.powder.identify.database import Database
 from vitreous.powder.identify.database_file import entry_arrays
+from vitreous.powder.identify.dispersion import copper_lines
 from vitreous.powder.identify.entry import Entry, entry_of
 from vitreous.powder.identify.retrieval import embed_lines, embedding_model, line_scores, similarities
 from vitreous.powder.pattern import Pattern
 from vitreous.powder.radiation import CU_KALPHA1, CU_KALPHA2
+from vitreous.powder.sim.crystals import Lines
 from vitreous.powder.sim.effects import Effects
 from vitreous.powder.sim.embedding_source import MOST, random_shares
 from vitreous.powder.sim.measurement import diffract, draw_values, record
-from vitreous.powder.sim.structure import Cell, Structure, simulator_lines
+from vitreous.powder.sim.structure import Cell, Structure, cell_symmetry, split_equivalents
 from vitreous.powder.sim.structure_files import minerals
 from vitreous.run.load import load
 from vitreous.run.predictor import Predictor
@@ -75,6 +77,12 @@ def strained(structure: Structure, rng: np.random.Generator, scale: float = 1.0)
     return replace(structure, cell=cell)
 
 
+def copper_batch(structure: Structure) -> Lines:
+    """The lines of a structure with the dispersion of copper radiation, as a batch of one crystal."""
+    operations = cell_symmetry(structure.cell, structure.operations)
+    return split_equivalents(copper_lines(structure, LABORATORY.s_max), structure.cell, operations)
+
+
 def mixture(
     structures: Sequence[Structure], shares: NDArray[np.float64], rng: np.random.Generator, strain: float = 1.0
 ) -> Pattern:
@@ -84,7 +92,7 @@ def mixture(
     for structure, share in zip(structures, shares.tolist(), strict=True):
         own = draw_values(LABORATORY, 1, torch.device("cpu"))
         own = draws | {name: own[name] for name in ("texture", "width", "mixing")}
-        lines = diffract(simulator_lines(strained(structure, rng, strain), LABORATORY.s_max), LABORATORY, own)
+        lines = diffract(copper_batch(strained(structure, rng, strain)), LABORATORY, own)
         total += share * lines / lines.sum().clamp(min=1e-12)
     intensity = record(total, LABORATORY, draws)[0].double().numpy()
     angles = LABORATORY.angles().numpy()

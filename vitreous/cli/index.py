@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from tyro.conf import Positional, arg
 
+from vitreous.cli.index_batch import index_to_table, refuse_options
 from vitreous.cli.options import NO_READ_FLAGS, AnodeOption, ReadOption, WavelengthOption
 
 if TYPE_CHECKING:
@@ -41,6 +42,9 @@ def index(
     project: Annotated[tuple[Path, ...], arg(metavar="FILE...")] = (),
     lines: Path | None = None,
     json: bool = False,
+    out: Path | None = None,
+    shard: Annotated[str | None, arg(metavar="I/N")] = None,
+    jobs: int = 0,
 ) -> None:
     """Find the unit cell of powder patterns.
 
@@ -75,6 +79,11 @@ def index(
         lines: CSV file of the lines of one pattern: indices, observed and calculated angle, intensity, foreign or not,
             and number of the phase.
         json: print JSON instead of a table.
+        out: table of many patterns, .csv, .jsonl or .parquet: a row for each file, which is kept when the command is
+            stopped. The same command continues.
+        shard: with out, index part I of N parts of the files, for a job of an array; a last command without it joins
+            the parts.
+        jobs: with out, number of processes; 0 is one on each core.
     """
     from dataclasses import replace
     from json import dumps
@@ -96,6 +105,11 @@ def index(
     if not paths:
         folders = " ".join(map(str, files))
         raise InputError(f"files: found none{folders and f' in {folders}'}, expected patterns or folders of patterns")
+    if out is not None:
+        single = {"figure": figure, "report": report, "cif": cif, "project": project, "lines": lines, "json": json}
+        refuse_options(single, "found with out, expected without it")
+    else:
+        refuse_options({"shard": shard, "jobs": jobs}, "found without out, expected with it")
     for name, path in (("figure", figure), ("report", report), ("cif", cif), ("lines", lines)):
         if path is not None and len(paths) != 1:
             raise InputError(f"{name}: found {len(paths)} patterns, expected one")
@@ -106,6 +120,9 @@ def index(
     known = Known(volume, two_theta, parse_ranges(exclude), zero, standard, stated, density, formula)
     options = IndexOptions(anode, wavelength, peaks, system or tuple(LATTICES), most, symmetry=symmetry, known=known)
     options = replace(options, reading=ReadOptions(**vars(reading)), phases=phases)
+    if out is not None:
+        index_to_table(paths, out, options, shard, jobs)
+        return
     if len(paths) == 1:
         results = [index_file(paths[0], options)]
     else:

@@ -1,17 +1,13 @@
 """Indexing: from lines, arrays, patterns or files to unit cells."""
 
-import os
-from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from contextlib import ExitStack
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import chain
-from multiprocessing import get_context
+from operator import itemgetter
 from pathlib import Path
 
 import numpy as np
-import torch
 from numpy.typing import ArrayLike, NDArray
 
 from vitreous.core.errors import InputError
@@ -24,6 +20,7 @@ from vitreous.powder.known import NOTHING_KNOWN, Known
 from vitreous.powder.line_list import LineList, check_lines
 from vitreous.powder.pattern import Pattern
 from vitreous.powder.pipeline import index_pattern, search_lines, stated_only
+from vitreous.powder.processes import core_count, end_on_sigterm, map_unordered
 from vitreous.powder.radiation import radiation_from_user
 from vitreous.powder.search import LATTICES
 from vitreous.powder.solution import IndexResult, Solution
@@ -163,14 +160,18 @@ def index_files(
     """
     files = expand_folders(paths)
     work = partial(_index_or_error, options=options)
-    processes = min(len(files) // _FILES_PER_PROCESS, os.cpu_count() or 1)
-    with ExitStack() as stack:
-        results: Iterable[IndexResult] = map(work, files)
-        if processes > 1:
-            context = get_context("spawn")  # torch's threads do not survive a fork
-            pool = ProcessPoolExecutor(processes, context, torch.set_num_threads, (1,))
-            results = stack.enter_context(pool).map(work, files)
-        return list(results if progress is None else progress(results, len(files)))
+    processes = min(len(files) // _FILES_PER_PROCESS, core_count())
+    places = list[int]()  # of the files whose results have come
+
+    def results() -> Iterator[IndexResult]:
+        ready = map_unordered(work, enumerate(files), processes) if processes > 1 else map(work, enumerate(files))
+        for place, result in ready:
+            places.append(place)
+            yield result
+
+    with end_on_sigterm():
+        found = list(results() if progress is None else progress(results(), len(files)))
+    return [result for _, result in sorted(zip(places, found, strict=True), key=itemgetter(0))]
 
 
 def expand_folders(paths: Sequence[Path]) -> list[Path]:
@@ -179,8 +180,10 @@ def expand_folders(paths: Sequence[Path]) -> list[Path]:
     return list(chain.from_iterable(folders))
 
 
-def _index_or_error(path: Path, options: IndexOptions) -> IndexResult:
+def _index_or_error(file: tuple[int, Path], options: IndexOptions) -> tuple[int, IndexResult]:
+    """The place of a file among others, and its result."""
+    place, path = file
     try:
-        return index_file(path, options)
+        return place, index_file(path, options)
     except InputError as error:
-        return IndexResult(path.name, [], error=str(error))
+        return place, IndexResult(path.name, [], error=str(error))

@@ -14,14 +14,15 @@ import torch
 Item = TypeVar("Item")
 Answer = TypeVar("Answer")
 
-_WAITING = 4  # items for each process that are in memory
+WAITING = 4
+"""Items for each process that are in memory."""
 
 
 def map_unordered(work: Callable[[Item], Answer], items: Iterable[Item], processes: int) -> Iterator[Answer]:
     """The answers of `work` to all items, each as soon as it is ready; items are taken as they are needed.
 
-    An exception ends it: work that has begun is finished first, unless it is a signal, which ends the processes.
-    A process that dies raises `BrokenProcessPool`.
+    An exception of `work` is raised when what was under way has ended; a signal, or the end of the iteration, ends the
+    processes at once. A process that dies raises `BrokenProcessPool`.
     """
     others = set(active_children())
     running: set[Future[Answer]] = set()
@@ -31,18 +32,23 @@ def map_unordered(work: Callable[[Item], Answer], items: Iterable[Item], process
             for item in items:
                 with _signals_blocked():
                     running.add(pool.submit(work, item))
-                if len(running) >= _WAITING * processes:
+                if len(running) >= WAITING * processes:
                     done, running = wait(running, return_when=FIRST_COMPLETED)
-                    yield from (each.result() for each in done)
+                    yield from _answers(done)
             while running:
                 done, running = wait(running, return_when=FIRST_COMPLETED)
-                yield from (each.result() for each in done)
-        except (KeyboardInterrupt, SystemExit):
+                yield from _answers(done)
+        except (KeyboardInterrupt, SystemExit, GeneratorExit):  # nobody waits for the answers any more
             for process in set(active_children()) - others:
                 process.terminate()
             raise
         finally:
             pool.shutdown(cancel_futures=True)
+
+
+def _answers(done: Iterable[Future[Answer]]) -> Iterator[Answer]:
+    """What is answered first, then exceptions."""
+    return (each.result() for each in sorted(done, key=lambda each: each.exception() is not None))
 
 
 def start_process() -> None:
